@@ -39,6 +39,7 @@ mod remote;
 mod restore;
 mod retention;
 mod retire;
+mod sidecar;
 mod signals;
 mod sql;
 mod status;
@@ -241,7 +242,7 @@ fn check(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
 /// Takes exported versions in, in the place of the daemon.
 fn import(args: &ImportArgs, output: &Output) -> Result<(), Failure> {
     let imported = crate::daemon::import(&args.config.file, &args.folder, &|text| output.remark(text))?;
-    output.answer(&imported, |Imported { store, imported, recovered, there_already }| {
+    output.done(&imported, |Imported { store, imported, recovered, there_already }| {
         let [new, back, known] = [imported, recovered, there_already]
             .map(|versions| u64::try_from(versions.len()).unwrap_or(u64::MAX));
         let back = if back == 0 { String::new() } else { format!(", {back} that were lost put back") };
@@ -256,7 +257,7 @@ fn import(args: &ImportArgs, output: &Output) -> Result<(), Failure> {
 /// Copies the catalogue.
 fn backup(args: &BackupArgs, output: &Output) -> Result<(), Failure> {
     let copy = crate::daemon::back_up(&args.config.file, &args.to)?;
-    output.answer(&copy, |BackedUp { path, audit_head, .. }| {
+    output.done(&copy, |BackedUp { path, audit_head, .. }| {
         format!("the catalogue is copied to {path}; its audit trail ends at {audit_head}")
     })
 }
@@ -266,7 +267,7 @@ fn rebuild(args: &RebuildArgs, output: &Output) -> Result<(), Failure> {
     let RebuildArgs { config, replace, installation } = args;
     let rebuilt =
         crate::daemon::rebuild(&config.file, *replace, installation.as_deref(), &|text| output.remark(text))?;
-    output.answer(&rebuilt, |Rebuilt { versions, damaged, kept, .. }| {
+    output.done(&rebuilt, |Rebuilt { versions, damaged, kept, .. }| {
         let versions = text::counted(u64::try_from(versions.len()).unwrap_or(u64::MAX), "version");
         let lost = match damaged.as_slice() {
             [] => String::new(),
@@ -284,7 +285,7 @@ fn upgrade(args: &UpgradeArgs, output: &Output) -> Result<(), Failure> {
     let UpgradeArgs { config, store, leave_damaged } = args;
     let upgraded =
         crate::daemon::upgrade(&config.file, store.as_ref(), *leave_damaged, &|text| output.remark(text))?;
-    output.answer(&upgraded, |upgraded| archive::upgraded(upgraded))?;
+    output.done(&upgraded, |upgraded| archive::upgraded(upgraded))?;
     let is_whole = upgraded.iter().all(|upgraded| upgraded.left_out.is_empty());
     if is_whole { Ok(()) } else { Err(Failure::DamageFound) }
 }

@@ -11,6 +11,7 @@ pub mod doctor;
 pub mod http;
 mod log;
 pub mod metrics;
+mod misread;
 pub mod newest;
 #[doc(hidden)]
 pub mod outside;

@@ -70,7 +70,12 @@ pub(crate) fn read(what: &str, path: &Path, most_bytes: u64) -> Result<String, P
 
 fn unreadable(what: &str, path: &Path, error: &std::io::Error) -> Problem {
     let detail = format!("{what} {} cannot be read: {error}", path.display());
-    Problem::new(Code::Configuration, detail, "name a file that this user may read")
+    let hint = match error.kind() {
+        std::io::ErrorKind::NotFound => "name a file that is there; asat token new makes a token",
+        std::io::ErrorKind::InvalidData => "name a file of text in UTF-8",
+        _ => "name a file that this user may read",
+    };
+    Problem::new(Code::Configuration, detail, hint)
 }
 
 #[cfg(test)]

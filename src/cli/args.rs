@@ -241,7 +241,7 @@ pub(super) struct RetireArgs {
     /// Let its pages go at once, so that nobody can bring it back
     #[arg(long)]
     pub(super) now: bool,
-    /// Do it without asking; needed if nobody can be asked
+    /// Do it without asking; needed if there is no terminal to ask on
     #[arg(long, short, conflicts_with = "dry_run")]
     pub(super) yes: bool,
 }

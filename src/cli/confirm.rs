@@ -11,7 +11,7 @@ use asat_core::{Code, Problem};
 pub(super) async fn confirm(question: &str, change: &str, refusal: &str) -> Result<(), Problem> {
     let refused = |detail: String| Problem::new(Code::Invalid, detail, "add --yes if you mean it");
     if !io::stdin().is_terminal() {
-        return Err(refused(format!("{change}, and nobody can be asked")));
+        return Err(refused(format!("{change}, and there is no terminal to ask on")));
     }
     // Nobody is there to read the question where it cannot be printed; then no answer comes either.
     let _ = write!(io::stderr(), "{question} [y/N] ");

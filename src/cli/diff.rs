@@ -110,7 +110,8 @@ async fn before(wanted: &str, client: &Client) -> Result<(String, String), Failu
         Some(before) => Ok((before.id.clone(), version.id)),
         None => {
             let detail = format!("there is no version before {} that can be read", version.id);
-            Err(Problem::new(Code::BeforeFirst, detail, "name two versions").into())
+            Err(Problem::new(Code::BeforeFirst, detail, "name two versions: asat diff report@11 report@12")
+                .into())
         }
     }
 }

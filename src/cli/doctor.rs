@@ -29,7 +29,7 @@ pub(super) fn doctor(args: &DoctorArgs, output: &Output) -> Result<(), Failure> 
         return Err(Failure::DamageFound);
     }
     let detail = format!("asat cannot work here as configured: {} found", problems(&report));
-    Err(Problem::new(Code::Configuration, detail, "do what the findings of the level `problem` say").into())
+    Err(Problem::new(Code::Configuration, detail, "do what the lines that begin with `problem` say").into())
 }
 
 /// What a daemon that runs says is lost or damaged: its catalogue cannot be looked into meanwhile. That it does not answer is

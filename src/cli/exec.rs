@@ -1,5 +1,6 @@
 //! `exec`: a command runs on a version, which is leased for exactly as long.
 
+use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -34,7 +35,8 @@ pub(super) async fn exec(
     output: &Output,
     signals: &mut Signals,
 ) -> Result<(), Failure> {
-    let mount = open::lease(&args.find, args.holder.as_deref(), args.ttl, client, bars, signals).await?;
+    let mount =
+        open::lease(&args.find, (args.holder.as_deref(), args.ttl), client, bars, (output, signals)).await?;
     let status = match run(&args.command, &mount) {
         Ok(child) => attend(child, args.ttl, &mount, client, output, signals).await,
         Err(error) => Err(error),
@@ -90,17 +92,24 @@ async fn attend(
     // at its terminal, and of nothing else.
     let handle = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).ok();
     let mut ended = pin!(tokio::task::spawn_blocking(move || child.wait()));
-    let mut renewal = tokio::time::interval(Duration::from_secs(u64::from(ttl)) / 3);
-    renewal.tick().await;
+    let mut renewals = pin!(renew_again_and_again(mount, ttl, client, output));
     loop {
         tokio::select! {
             status = &mut ended => return status?,
             (signal, _) = signals.next() => pass_on(handle.as_ref(), signal),
-            _ = renewal.tick() => {
-                if let Err(problem) = renew(mount, ttl, client).await {
-                    output.remark(&format!("the lease of {} is not renewed: {}", mount.version, problem.detail));
-                }
-            }
+            never = &mut renewals => match never {},
+        }
+    }
+}
+
+/// Renews the lease thrice in its time.
+async fn renew_again_and_again(mount: &Mount, ttl: u32, client: &Client, output: &Output) -> Infallible {
+    let mut renewal = tokio::time::interval(Duration::from_secs(u64::from(ttl)) / 3);
+    renewal.tick().await;
+    loop {
+        renewal.tick().await;
+        if let Err(problem) = renew(mount, ttl, client).await {
+            output.remark(&format!("the lease of {} is not renewed: {}", mount.version, problem.detail));
         }
     }
 }

@@ -21,6 +21,7 @@ use tempfile::{NamedTempFile, TempPath};
 use super::args::ExportArgs;
 use super::output::{Failure, Output};
 use super::progress::Bars;
+use super::sidecar;
 use super::typed::ExportChoice;
 use crate::text::{clean, size};
 use asat_client::{Client, Request};
@@ -45,7 +46,7 @@ pub(super) async fn export(
         ExportChoice::Range(range) => return range::export(range, args, client, bars, output).await,
     };
     let target = Target::new(&args.to, args.force)?;
-    if args.force {
+    if args.force && client.server().is_here() {
         refuse_store(&args.to, client).await?;
     }
     // `latest` may move between two requests; the version that is asked for second is the first answer's.
@@ -172,6 +173,10 @@ impl Target {
             Ok(_) if !force => return refused("exists", "name another file, or replace it with --force"),
             _ => {}
         }
+        if let Some(database) = sidecar::database_of(path) {
+            let why = format!("belongs to the database {}", database.display());
+            return refused(&why, "name another file: SQLite would read this one as its own");
+        }
         for suffix in ["-journal", "-wal"] {
             let mut beside = name.to_owned();
             beside.push(suffix);
@@ -249,6 +254,8 @@ mod tests {
             fs::write(path(&format!("hot.db{suffix}")), "").unwrap();
             assert_eq!(refused(&path("hot.db"), true), Err(Code::Invalid), "{suffix}");
             fs::remove_file(path(&format!("hot.db{suffix}"))).unwrap();
+            let beside = path(&format!("there.db{suffix}"));
+            assert_eq!(refused(&beside, true), Err(Code::Invalid), "{suffix} of another");
         }
     }
 

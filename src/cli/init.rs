@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::args::InitArgs;
 use super::output::{Failure, Output};
+use super::sidecar;
 use crate::config::{Config, MOST_TEXT};
 use crate::doctor::{self, DEFAULT_CONFIG, Finding, Group, Level};
 use crate::text::clean;
@@ -50,11 +51,7 @@ pub(super) fn init(args: &InitArgs, output: &Output) -> Result<(), Failure> {
     let (path, journal) = database(&args.store)?;
     let store = args.name.clone().map_or_else(|| named_after(&path), Ok)?;
     let config = std::path::absolute(&args.config.file).unwrap_or_else(|_| args.config.file.clone());
-    if fs::canonicalize(&config).is_ok_and(|config| config == path) {
-        let detail = format!("{} is the store itself, and nothing was changed", config.display());
-        let hint = "name another file for the configuration with --config FILE";
-        return Err(Problem::new(Code::Invalid, detail, hint).into());
-    }
+    check_no_database(&config, &path)?;
     let plan = plan(args, &config, &store, &path)?;
     put(&config, &plan).map_err(|error| cannot_write(&config, &error))?;
 
@@ -66,12 +63,28 @@ pub(super) fn init(args: &InitArgs, output: &Output) -> Result<(), Failure> {
     let next = next(&config, plan.socket.as_deref(), &store);
     let is_added = plan.is_added;
     let begun = Begun { config, store: store.to_string(), path, journal, is_added, ok, findings, next };
-    output.answer(&begun, text)?;
+    output.done(&begun, text)?;
     if ok {
         return Ok(());
     }
     let detail = format!("{} is written, and asat cannot work so yet", begun.config.display());
-    Err(Problem::new(Code::Configuration, detail, "do what the findings of the level `problem` say").into())
+    Err(Problem::new(Code::Configuration, detail, "do what the lines that begin with `problem` say").into())
+}
+
+/// Refuses a file for the configuration that belongs to a database: SQLite, or a program that has it open, would go on without it.
+fn check_no_database(config: &Path, store: &Path) -> Result<(), Problem> {
+    let refused = |what: String| {
+        let detail = format!("{} {what}, and nothing was changed", config.display());
+        Err(Problem::new(Code::Invalid, detail, "name another file for the configuration with --config FILE"))
+    };
+    let place = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
+    if place(config).is_some() && place(config) == place(store) {
+        return refused("is the store itself".to_owned());
+    }
+    match sidecar::database_of(config) {
+        Some(database) => refused(format!("belongs to the database {}", database.display())),
+        None => Ok(()),
+    }
 }
 
 /// The path of the database, and its journal mode if it has one already.
@@ -136,8 +149,11 @@ fn plan(args: &InitArgs, config: &Path, store: &StoreName, path: &Path) -> Resul
     let section = format!("[[store]]\nname = \"{store}\"\npath = {}\n", quoted(path)?);
     let before = fs::symlink_metadata(config).ok();
     match &before {
-        Some(_) if !args.force => return added(args, config, &section, before),
-        Some(before) => check_replaceable(config, before)?,
+        Some(there) if !args.force => {
+            check_replaceable(config, there)?;
+            return added(args, config, &section, before);
+        }
+        Some(there) => check_replaceable(config, there)?,
         None => {}
     }
     let folder = config.parent().unwrap_or(Path::new("/"));
@@ -169,6 +185,9 @@ fn check_replaceable(config: &Path, there: &fs::Metadata) -> Result<(), Problem>
     }
     if !there.is_file() {
         return refused("is no file");
+    }
+    if there.len() == 0 && config.extension().is_none_or(|extension| extension != "toml") {
+        return refused("is empty, as a new database is");
     }
     if there.len() > MOST_TEXT {
         return refused("is longer than any configuration");

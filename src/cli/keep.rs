@@ -18,13 +18,16 @@ pub(super) async fn pin(args: &PinArgs, client: &Client, output: &Output) -> Res
     };
     let request = Request::put(&["versions", args.version.text(), "pin"]).json(&body)?;
     let version: Version = client.ask(&request).await?;
-    output.answer(&version, |version| {
+    output.done(&version, |version| {
         let why = version.pin.as_ref().map_or_else(String::new, |pin| pinned(pin, Timestamp::now()));
         format!("{} pinned: {why}", clean(&version.id))
     })
 }
 
 pub(super) async fn unpin(args: &OneVersion, client: &Client, output: &Output) -> Result<(), Failure> {
-    let version: Version = client.ask(&Request::delete(&["versions", args.version.text(), "pin"])).await?;
-    output.answer(&version, |version| format!("{} is no longer pinned", clean(&version.id)))
+    let path = ["versions", args.version.text()];
+    let had_pin = client.ask::<Version>(&Request::get(&path)).await?.pin.is_some();
+    let version: Version = client.ask(&Request::delete(&[&path[..], &["pin"]].concat())).await?;
+    let is = if had_pin { "is no longer pinned" } else { "had no pin" };
+    output.done(&version, |version| format!("{} {is}", clean(&version.id)))
 }

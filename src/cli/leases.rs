@@ -15,7 +15,7 @@ pub(super) async fn leases(args: &LeasesArgs, client: &Client, output: &Output) 
     if let Some(LeasesCommand::Revoke { lease, reason }) = &args.command {
         let request = Request::delete(&["leases", lease]).query("reason", Some(reason));
         let revoked: Lease = client.ask(&request).await?;
-        return output.answer(&revoked, |revoked| {
+        return output.done(&revoked, |revoked| {
             let [lease, holder, version] =
                 [&revoked.lease, &revoked.holder, &revoked.version].map(|text| clean(text));
             format!("the lease {lease} of {holder} on {version} is revoked")

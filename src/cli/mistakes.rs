@@ -2,7 +2,7 @@
 //!
 //! The parser of the arguments says what it does not take. This says what was probably meant.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use asat_core::{Code, Problem};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -24,14 +24,28 @@ const OTHER_WORDS: [(&[&str], &str); 9] = [
 
 /// Whether a mistake is told as JSON, as far as arguments that are not understood say.
 pub(super) fn wants_json(mut arguments: impl Iterator<Item = OsString>) -> bool {
-    arguments
-        .by_ref()
-        .take_while(|argument| argument != "--")
-        .any(|argument| argument == "--json" || argument == "-j")
+    arguments.by_ref().take_while(|argument| argument != "--").any(|argument| is_json(&argument))
+}
+
+/// Whether this is the option, alone or among others of a letter each.
+fn is_json(argument: &OsStr) -> bool {
+    let argument = argument.to_string_lossy();
+    match argument.strip_prefix('-') {
+        Some(long) if long.starts_with('-') => long == "-json",
+        Some(letters) => letters.contains('j') && letters.bytes().all(|letter| letter.is_ascii_alphabetic()),
+        None => false,
+    }
 }
 
 /// A mistake as other problems are told.
 pub(super) fn problem(error: &clap::Error, hint: Option<String>) -> Problem {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return Problem::new(
+            Code::Invalid,
+            "something is left out",
+            "asat --help lists the commands, and asat COMMAND --help what a command takes",
+        );
+    }
     let said = error.to_string();
     let mut paragraphs =
         said.split("\n\n").map(|text| text.lines().map(str::trim).collect::<Vec<_>>().join(" "));
@@ -105,6 +119,11 @@ fn unknown(argument: &str, said: &str) -> Option<String> {
 
 fn no_store(argument: &str, value: &str) -> Option<String> {
     match value.split_once('@') {
+        _ if argument.contains("STORE")
+            && value.split(':').all(|part| part.len() == 2 && part.parse::<u8>().is_ok()) =>
+        {
+            Some("write a time that has a space in it between quotes: '2026-11-19 17:00'".to_owned())
+        }
         _ if value.contains('/') => {
             Some("write the store's name, and not its file; asat stores lists the names".to_owned())
         }
@@ -140,6 +159,8 @@ mod tests {
             ("asat publis --json", true),
             ("asat -j publis", true),
             ("asat publis", false),
+            ("asat ls -aj --foo", true),
+            ("asat publish --label -x", false),
             ("asat exec report@1 --x -- jq --json", false),
         ] {
             assert_eq!(wants_json(line.split(' ').map(OsString::from)), expected, "{line}");
@@ -176,6 +197,10 @@ mod tests {
             ("ls --from 7d", Some("write -7d for so long ago")),
             ("ls -b 1w", Some("write -1w for so long ago")),
             ("ls --from 7", None),
+            (
+                "as-of 2026-11-30 17:00",
+                Some("write a time that has a space in it between quotes: '2026-11-19 17:00'"),
+            ),
             ("ls --limit x", Some("write a whole number, for example 100")),
             ("open @1", Some("write the store before the @: STORE@1")),
             ("open -1", Some("write a version as STORE@NUMBER; asat ls lists them")),

@@ -79,7 +79,22 @@ pub(super) fn make(args: &NewTokenArgs, output: &Output) -> Result<(), Failure> 
         section,
         added_to: args.add.as_deref().map(shown),
     };
-    show(&made, output)
+    show(&made, output).map_err(|failure| match (failure, &made.token) {
+        (Failure::Problem(problem), Some(_)) => lost(problem, &made).into(),
+        (Failure::OutputClosed, Some(_)) => {
+            lost(Problem::new(Code::Internal, "nobody reads the output", ""), &made).into()
+        }
+        (failure, _) => failure,
+    })
+}
+
+/// A token that was not shown is of no use to anybody.
+fn lost(problem: Problem, made: &Made) -> Problem {
+    let remove = made.added_to.as_ref().map_or_else(String::new, |file| {
+        format!("remove the section of the token {:?} from {file}, and ", made.name)
+    });
+    let detail = format!("the token is lost: {}", problem.detail);
+    Problem { detail, hint: format!("{remove}make another one, with --to FILE"), ..problem }
 }
 
 /// Prints the token; if it goes to a file or a program, alone, and the rest beside it.
@@ -88,9 +103,9 @@ fn show(made: &Made, output: &Output) -> Result<(), Failure> {
     match &made.token {
         Some(token) if !io::stdout().is_terminal() && !output.is_json() => {
             output.beside(&rest);
-            output.answer(made, |_| token.clone())
+            output.print(made, |_| token.clone())
         }
-        Some(token) => output.answer(made, |_| format!("{token}\n\n{rest}")),
+        Some(token) => output.print(made, |_| format!("{token}\n\n{rest}")),
         None => output.answer(made, |_| rest),
     }
 }
@@ -110,7 +125,9 @@ fn what_to_do(made: &Made) -> String {
             made.section
         ),
     };
-    text.push_str("It counts after: systemctl reload asat");
+    text.push_str(
+        "It counts after: systemctl reload asat, or kill -HUP and the number of the daemon's process",
+    );
     text
 }
 
@@ -141,7 +158,7 @@ fn open_tokens(path: &Path, name: &str, section: &str) -> Result<File, Problem> 
         if path.exists() {
             return problem;
         }
-        let hint = format!("make it first: install -m 640 -o root -g asat /dev/null {}", path.display());
+        let hint = format!("make it first, for the service: install -m 640 -o root -g asat /dev/null {0}; for a daemon of your own: install -m 600 /dev/null {0}", path.display());
         Problem { hint, ..problem }
     })?;
     let names = check_tokens(&format!("{text}\n{section}")).map_err(|problem| Problem {

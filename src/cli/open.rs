@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::args::{FindArgs, LeaseArgs, OpenArgs, RenewArgs};
 use super::find;
-use super::output::{Failure, Output};
+use super::output::{self, Failure, Output};
 use super::progress::Bars;
 use super::signals::Signals;
 use crate::text::{both, clean};
@@ -20,11 +20,14 @@ pub(super) async fn open(
     output: &Output,
     signals: &mut Signals,
 ) -> Result<(), Failure> {
-    let mount = lease(&args.find, args.holder.as_deref(), args.ttl, client, bars, signals).await?;
+    let mount =
+        lease(&args.find, (args.holder.as_deref(), args.ttl), client, bars, (output, signals)).await?;
     let told = text(&mount, client.server(), Timestamp::now());
     let is_seen = io::stdout().is_terminal();
     // What reads the output wants to open the file.
-    let printed = output.print(&mount, |mount| if is_seen { told.clone() } else { clean(&mount.path) });
+    let text = output.text(&mount, |mount| if is_seen { told.clone() } else { clean(&mount.path) })?;
+    let printed = tokio::task::spawn_blocking(move || output::write(text.as_bytes()));
+    let printed = signals.end(async { printed.await.unwrap_or(Err(Failure::OutputClosed)) }).await;
     if printed.is_err() {
         // Nobody learns of the lease, and so nobody would give it back.
         give_back(&mount, client, output, signals).await;
@@ -43,11 +46,10 @@ pub(super) async fn open(
 /// What the daemon says; that it is not said which version is meant; or that a signal came.
 pub(super) async fn lease(
     find: &FindArgs,
-    holder: Option<&str>,
-    ttl_seconds: u32,
+    (holder, ttl_seconds): (Option<&str>, u32),
     client: &Client,
     bars: &Bars<'_>,
-    signals: &mut Signals,
+    (output, signals): (&Output, &mut Signals),
 ) -> Result<Mount, Failure> {
     let version = signals.end(async { Ok(find::version(find, client).await?) }).await?;
     let body = MountRequest { holder: holder.map_or_else(user_at_host, str::to_owned), ttl_seconds };
@@ -57,9 +59,11 @@ pub(super) async fn lease(
     match signals.outlast(opening).await {
         (Some(opened), None) => Ok(opened?),
         (opened, number) => {
-            if let Some(Ok(mount)) = opened {
-                // The signal is what the caller hears of; a lease that stays ends by itself.
-                let _ = signals.outlast(client.order(&closing(&mount))).await;
+            match opened {
+                Some(Ok(mount)) => give_back(&mount, client, output, signals).await,
+                // The signal is what the caller hears of.
+                Some(Err(_)) => {}
+                None => output.remark(&format!("{version} may be leased now: asat leases shows it")),
             }
             Err(Failure::Interrupted(number.unwrap_or_default()))
         }
@@ -85,13 +89,13 @@ pub(super) async fn renew(args: &RenewArgs, client: &Client, output: &Output) ->
     let request = Request::put(&["versions", lease.version.text(), "mounts", &lease.lease])
         .json(&RenewRequest { ttl_seconds: args.ttl })?;
     let mount: Mount = client.ask(&request).await?;
-    output.answer(&mount, |mount| text(mount, client.server(), Timestamp::now()))
+    output.done(&mount, |mount| text(mount, client.server(), Timestamp::now()))
 }
 
 pub(super) async fn close(args: &LeaseArgs, client: &Client, output: &Output) -> Result<(), Failure> {
     client.order(&Request::delete(&["versions", args.version.text(), "mounts", &args.lease])).await?;
     let closed = serde_json::json!({ "version": args.version.text(), "lease": args.lease });
-    output.answer(&closed, |_| format!("{} closed", args.version))
+    output.done(&closed, |_| format!("{} closed", args.version))
 }
 
 /// The path first, and how the lease is given back at last.

@@ -9,6 +9,7 @@ use std::io::{self, ErrorKind, IsTerminal as _, Write};
 use asat_core::{Code, Problem};
 use serde::Serialize;
 
+use super::signals::Waiting;
 use crate::text;
 
 /// Why a command did not come to its end.
@@ -58,6 +59,21 @@ impl Output {
         self.json
     }
 
+    /// Prints what a command answers that has changed something, and says so if that cannot be printed.
+    pub(super) fn done<T: Serialize>(
+        &self,
+        answer: &T,
+        text: impl FnOnce(&T) -> String,
+    ) -> Result<(), Failure> {
+        self.answer(answer, text).map_err(|failure| match failure {
+            Failure::Problem(problem) => {
+                let hint = "only its answer is lost: what the command does was done all the same";
+                Problem { hint: hint.to_owned(), ..problem }.into()
+            }
+            failure => failure,
+        })
+    }
+
     /// Prints all that a command answers: itself as JSON, or the text that `text` makes of it. If nobody reads it any more, the
     /// command ends as it would have.
     pub(super) fn answer<T: Serialize>(
@@ -67,10 +83,6 @@ impl Output {
     ) -> Result<(), Failure> {
         match self.print(answer, text) {
             Err(Failure::OutputClosed) => Ok(()),
-            Err(Failure::Problem(problem)) => {
-                let hint = "only its answer is lost: what the command does was done all the same";
-                Err(Problem { hint: hint.to_owned(), ..problem }.into())
-            }
             printed => printed,
         }
     }
@@ -81,11 +93,20 @@ impl Output {
         answer: &T,
         text: impl FnOnce(&T) -> String,
     ) -> Result<(), Failure> {
+        self.raw(self.text(answer, text)?.as_bytes())
+    }
+
+    /// An answer as it is printed.
+    pub(super) fn text<T: Serialize>(
+        &self,
+        answer: &T,
+        text: impl FnOnce(&T) -> String,
+    ) -> Result<String, Problem> {
         let mut text = if self.json { json_line(answer)? } else { text(answer) };
         if !text.ends_with('\n') {
             text.push('\n');
         }
-        self.raw(text.as_bytes())
+        Ok(text)
     }
 
     /// Prints an answer in the place of the one before: over it on a terminal, below it elsewhere.
@@ -102,11 +123,8 @@ impl Output {
 
     /// Prints bytes as they are.
     pub(super) fn raw(&self, bytes: &[u8]) -> Result<(), Failure> {
-        let mut stdout = io::stdout().lock();
-        stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(|error| match error.kind() {
-            ErrorKind::BrokenPipe => Failure::OutputClosed,
-            _ => Problem::new(Code::Internal, format!("cannot write to standard output: {error}"), "").into(),
-        })
+        let _waiting = Waiting::begin();
+        write(bytes)
     }
 
     /// Prints text of others as it is, but on a terminal, which it must not steer.
@@ -147,6 +165,15 @@ impl Output {
         // Nobody is left to be told where even this cannot be printed; the exit code still says it.
         let _ = writeln!(io::stderr().lock(), "{text}");
     }
+}
+
+/// Writes to standard output, for as long as its reader likes.
+pub(super) fn write(bytes: &[u8]) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(|error| match error.kind() {
+        ErrorKind::BrokenPipe => Failure::OutputClosed,
+        _ => Problem::new(Code::Internal, format!("cannot write to standard output: {error}"), "").into(),
+    })
 }
 
 fn problem_text(problem: &Problem) -> String {

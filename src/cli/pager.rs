@@ -4,13 +4,14 @@ use std::io::{self, IsTerminal as _, Write};
 use std::process::{Child, Command, Stdio};
 
 use super::output::{Failure, Output};
+use super::signals::{Paging, Waiting};
 
 /// Where a long answer is printed.
 pub(super) enum Pager<'o> {
     /// As it comes.
     None(&'o Output),
     /// Into another program.
-    Program(Child),
+    Program(Child, Paging),
 }
 
 impl<'o> Pager<'o> {
@@ -28,14 +29,17 @@ impl<'o> Pager<'o> {
         let mut command = Command::new(program);
         // It shows colours, and what fits on a screen ends it.
         command.args(words).stdin(Stdio::piped()).env("LESS", "FRX");
-        command.spawn().map_or(Self::None(output), Self::Program)
+        let Ok(child) = command.spawn() else { return Self::None(output) };
+        let paging = Paging::begin(&child);
+        Self::Program(child, paging)
     }
 
     /// Prints a line.
     pub(super) fn line(&mut self, line: &str) -> Result<(), Failure> {
         match self {
             Self::None(output) => output.raw(format!("{line}\n").as_bytes()),
-            Self::Program(child) => {
+            Self::Program(child, _) => {
+                let _waiting = Waiting::begin();
                 let written = child.stdin.as_mut().map(|pipe| writeln!(pipe, "{line}"));
                 // Somebody who has seen enough ends the pager.
                 written.transpose().map(drop).map_err(|_| Failure::OutputClosed)
@@ -46,7 +50,8 @@ impl<'o> Pager<'o> {
 
 impl Drop for Pager<'_> {
     fn drop(&mut self) {
-        if let Self::Program(child) = self {
+        if let Self::Program(child, _) = self {
+            let _waiting = Waiting::begin();
             drop(child.stdin.take());
             let _ = child.wait();
         }

@@ -40,10 +40,10 @@ pub(super) async fn publish(
     let concerns = |version: &str| args.store.as_ref().is_none_or(|store| belongs(version, store));
     if args.set.is_some() {
         let published: PublishedSet = bars.during("publishing", concerns, client.ask(&request)).await?;
-        return output.answer(&published, set_text);
+        return output.done(&published, set_text);
     }
     let published: Published = bars.during("publishing", concerns, client.ask(&request)).await?;
-    output.answer(&published, text)
+    output.done(&published, text)
 }
 
 fn set_text(set: &PublishedSet) -> String {

@@ -30,7 +30,7 @@ pub(super) async fn ask(command: &RemoteCommand, client: &Client, output: &Outpu
         RemoteCommand::Push { store } => {
             let request = Request::post(&["stores", store.as_str(), "remote", "push"]).long();
             let pushed: StoreRemote = client.ask(&request).await?;
-            output.answer(&pushed, |pushed| {
+            output.done(&pushed, |pushed| {
                 let versions = counted(pushed.stored, "version");
                 format!("{store}: all of {versions} are in {} as they are here", clean(&pushed.url))
             })
@@ -38,7 +38,7 @@ pub(super) async fn ask(command: &RemoteCommand, client: &Client, output: &Outpu
         RemoteCommand::TakeOver { store } => {
             let request = Request::post(&["stores", store.as_str(), "remote", "take-over"]).long();
             let taken: StoreRemote = client.ask(&request).await?;
-            output.answer(&taken, |taken| format!("{store} is published to {} from here", clean(&taken.url)))
+            output.done(&taken, |taken| format!("{store} is published to {} from here", clean(&taken.url)))
         }
         _ => Err(Problem::new(Code::Internal, "this command asks no daemon", "").into()),
     }
@@ -165,7 +165,7 @@ fn init(args: &RemoteInitArgs, output: &Output) -> Result<(), Failure> {
         Repository::init(service(&place)?, recipients.as_ref()).map_err(Problem::from)?;
     let recipients = repository.recipients().map(Recipients::texts).unwrap_or_default();
     let made = RemoteMade { url: repository.bucket.url().to_owned(), id: repository.id, recipients, made };
-    output.answer(&made, |RemoteMade { url, recipients, made, .. }| {
+    output.done(&made, |RemoteMade { url, recipients, made, .. }| {
         let encrypted = match recipients.as_slice() {
             [] => String::new(),
             recipients => format!("; what is stored in it is encrypted to {}", recipients.join(", ")),
@@ -308,7 +308,7 @@ fn prune_all(args: &PruneArgs, output: &Output) -> Result<(), Failure> {
             manifests: u64::try_from(pruned.manifests).unwrap_or(u64::MAX),
             dry_run: args.dry_run,
         };
-        output.answer(&pruned, |RemotePruned { store, files, bytes, manifests, dry_run }| {
+        output.done(&pruned, |RemotePruned { store, files, bytes, manifests, dry_run }| {
             let done = if *dry_run { "would be deleted" } else { "deleted" };
             let (files, manifests) = (counted(*files, "file"), counted(*manifests, "manifest"));
             format!("{store}: {files} ({}) and {manifests} {done}", size(*bytes))
@@ -371,7 +371,7 @@ fn restore_one(args: &RemoteRestoreArgs, output: &Output) -> Result<(), Failure>
         bytes: restored.manifest.bytes(),
         found: u64::try_from(restored.found).unwrap_or(u64::MAX),
     };
-    output.answer(&restored, |RemoteRestored { folder, versions, newest, bytes, .. }| {
+    output.done(&restored, |RemoteRestored { folder, versions, newest, bytes, .. }| {
         let newest = newest.as_ref().map_or_else(String::new, |newest| format!(", up to {newest}"));
         let versions = counted(*versions, "version");
         format!("{versions}{newest} ({}) are in {} again", size(*bytes), clean(folder))

@@ -30,7 +30,7 @@ pub(super) async fn restore(
     let request = Request::post(&["stores", store.as_str(), "restore"]).json(&body)?.long();
     let restored: Restored =
         bars.during("restoring", |version| belongs(version, store), client.ask(&request)).await?;
-    output.answer(&restored, text)
+    output.done(&restored, text)
 }
 
 fn text(done: &Restored) -> String {

@@ -28,7 +28,7 @@ pub(super) async fn retire(args: &RetireArgs, client: &Client, output: &Output) 
     };
     let request = terms(args, Request::delete(&["versions", &id])).long();
     let version: Version = client.ask(&request).await?;
-    output.answer(&version, |version| retired(version, "is"))
+    output.done(&version, |version| retired(version, "is"))
 }
 
 /// What would become of a version, and what that gives back.
@@ -114,9 +114,15 @@ fn retired(version: &Version, is: &str) -> String {
 }
 
 pub(super) async fn unretire(args: &UnretireArgs, client: &Client, output: &Output) -> Result<(), Failure> {
-    let request = Request::post(&["versions", args.version.text(), "unretire"]);
+    let path = ["versions", args.version.text()];
+    let was_retired = client.ask::<Version>(&Request::get(&path)).await?.state != "ready";
+    let request = Request::post(&[&path[..], &["unretire"]].concat());
     let version: Version = client.ask(&request.query("reason", args.reason.as_deref())).await?;
-    output.answer(&version, |version| {
-        format!("{} can be read again; tags and pins that it had before do not come back", clean(&version.id))
+    output.done(&version, |version| {
+        let id = clean(&version.id);
+        match was_retired {
+            true => format!("{id} can be read again; tags and pins that it had before do not come back"),
+            false => format!("{id} was not retired"),
+        }
     })
 }

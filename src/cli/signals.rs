@@ -1,29 +1,72 @@
 //! The signals that ask a command to end.
 //!
-//! A thread of its own listens for them. A command that waits for its input, or for somebody who reads its output, hears of
-//! nothing else meanwhile, and must end all the same.
+//! A thread of its own listens for them and tells the command, which ends in its own way: it deletes what it has begun, and gives back its
+//! lease. Only a command that waits for its input, or for somebody who reads its output, hears of nothing else meanwhile. It has nothing to
+//! clean up then, and the thread ends the program.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
-use std::process::exit;
+use std::process::{Child, exit};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::task::Poll;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use asat_core::{Code, Problem};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::signal::unix::{Signal as Listener, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 
 use super::exit::INTERRUPTED;
 use super::output::Failure;
 
-/// How long a command has to hear a signal, before the program ends without it.
-const HEARD_WITHIN: Duration = Duration::from_secs(1);
+/// How often it is looked whether a command that has not heard a signal waits for somebody outside, and how often in a row it must.
+const LOOK: Duration = Duration::from_millis(100);
+const LOOKS: u32 = 3;
 /// How long what must not be left half done goes on after a signal.
 const LAST_WAIT: Duration = Duration::from_secs(5);
+/// Signals that come so soon after one another are one wish: `timeout` and systemd send several.
+const TOGETHER: Duration = Duration::from_millis(300);
+
+/// How many calls wait for input, or for somebody who reads the output.
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+/// The process of the pager that has the terminal, or 0.
+static PAGER: AtomicI32 = AtomicI32::new(0);
+
+/// While there is one, the command waits for somebody outside, and has nothing to clean up: a signal may end the program where it stands.
+pub(super) struct Waiting(());
+
+impl Waiting {
+    pub(super) fn begin() -> Self {
+        WAITING.fetch_add(1, Ordering::Relaxed);
+        Self(())
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        WAITING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// While there is one, a pager has the terminal. What is typed to interrupt concerns the pager, as `git` and `man` have it; what asks asat
+/// to end ends the pager, too.
+pub(super) struct Paging(());
+
+impl Paging {
+    pub(super) fn begin(pager: &Child) -> Self {
+        PAGER.store(Pid::from_child(pager).as_raw_nonzero().get(), Ordering::Relaxed);
+        Self(())
+    }
+}
+
+impl Drop for Paging {
+    fn drop(&mut self) {
+        PAGER.store(0, Ordering::Relaxed);
+    }
+}
 
 /// A signal that came, with its number.
 struct Came {
@@ -70,7 +113,7 @@ impl Signals {
     pub(super) async fn next(&mut self) -> (Signal, u8) {
         match self.0.recv().await {
             Some(Came { signal, number, heard }) => {
-                // Its thread may have lost patience in this instant.
+                // The thread that waits for this ends with the program only.
                 let _ = heard.send(());
                 (signal, number)
             }
@@ -97,9 +140,18 @@ impl Signals {
             result = &mut work => return (Some(result), None),
             (_, number) = self.next() => number,
         };
+        let came = Instant::now();
+        let patience = async {
+            loop {
+                self.next().await;
+                if came.elapsed() > TOGETHER {
+                    break;
+                }
+            }
+        };
         tokio::select! {
             result = work => (Some(result), Some(number)),
-            _ = self.next() => (None, Some(number)),
+            () = patience => (None, Some(number)),
             () = tokio::time::sleep(LAST_WAIT) => (None, Some(number)),
         }
     }
@@ -134,23 +186,41 @@ impl Listeners {
         .await
     }
 
-    /// Tells the command of each signal. If it does not hear one, or has ended and is cleaning up, or a second one comes before
-    /// that, the program ends here.
+    /// Tells the command of each signal, and ends the program if the command cannot hear of it.
     async fn pass_on(&mut self, command: &mpsc::UnboundedSender<Came>) -> Infallible {
         loop {
             let (signal, number) = self.next().await;
+            let is_typed = [Signal::INT, Signal::QUIT].contains(&signal);
+            if is_typed && PAGER.load(Ordering::Relaxed) != 0 {
+                continue;
+            }
             let (heard, is_heard) = oneshot::channel();
+            // A command that has ended its work hears of nothing any more, and may still print.
             let _ = command.send(Came { signal, number, heard });
-            let is_heard = tokio::select! {
-                is_heard = is_heard => is_heard.is_ok(),
-                _ = self.next() => false,
-                () = tokio::time::sleep(HEARD_WITHIN) => false,
-            };
-            if !is_heard {
-                exit(i32::from(INTERRUPTED.saturating_add(number)));
+            tokio::select! {
+                Ok(()) = is_heard => {}
+                () = until_it_waits() => end(number),
             }
         }
     }
+}
+
+/// Returns if the command waits for somebody outside.
+async fn until_it_waits() {
+    let mut looks = 0;
+    while looks < LOOKS {
+        tokio::time::sleep(LOOK).await;
+        looks = if WAITING.load(Ordering::Relaxed) == 0 { 0 } else { looks + 1 };
+    }
+}
+
+/// Ends the program, and the pager that shows its output.
+fn end(number: u8) -> ! {
+    if let Some(pager) = Pid::from_raw(PAGER.load(Ordering::Relaxed)) {
+        // It may have ended by itself.
+        let _ = kill_process(pager, Signal::TERM);
+    }
+    exit(i32::from(INTERRUPTED.saturating_add(number)))
 }
 
 /// The signals that this process ignores, one a bit (`proc(5)`, `SigIgn`).

@@ -24,7 +24,7 @@ pub(super) async fn tag(args: &TagArgs, client: &Client, output: &Output) -> Res
             let before = before.tags.into_iter().find(|other| other.name == tag.as_str());
             let body = TagRequest { version: version.text().to_owned() };
             let tag: Tag = client.ask(&Request::put(&path).json(&body)?).await?;
-            output.answer(&tag, |tag| {
+            output.done(&tag, |tag| {
                 let moved = before.filter(|before| before.version != tag.version);
                 let moved = moved
                     .map_or_else(String::new, |from| format!("; before, it led to {}", clean(&from.version)));
@@ -33,7 +33,7 @@ pub(super) async fn tag(args: &TagArgs, client: &Client, output: &Output) -> Res
         }
         None => {
             let tag: Tag = client.ask(&Request::delete(&path)).await?;
-            output.answer(&tag, |tag| {
+            output.done(&tag, |tag| {
                 let (store, name) = (clean(&tag.store), clean(&tag.name));
                 format!("{store}@{name} is deleted; it led to {}", clean(&tag.version))
             })

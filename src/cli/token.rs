@@ -5,6 +5,7 @@ use std::path::Path;
 use asat_client::Token;
 use asat_core::{Code, Problem};
 
+use super::signals::Waiting;
 use crate::secret;
 
 /// More than any file with one token holds.
@@ -12,6 +13,8 @@ const MAX_TOKEN_FILE: u64 = 16 << 10;
 
 /// Reads the token in a file that nobody else may read.
 pub(super) fn read(file: &Path) -> Result<Token, Problem> {
+    // It may be a pipe that nobody writes to.
+    let _waiting = Waiting::begin();
     let text = secret::read("the token file", file, MAX_TOKEN_FILE)?;
     Token::read(&text).ok_or_else(|| {
         let detail = format!("the token file {} holds no token", file.display());

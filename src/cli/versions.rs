@@ -144,7 +144,12 @@ pub(super) async fn as_of(args: &AsOfArgs, client: &Client, output: &Output) -> 
         }
         (None, time) => {
             let time = time.unwrap_or("now");
-            let at = day_ends(time).map_err(|hint| no_time(time, hint))?;
+            let at = day_ends(time).map_err(|hint| match &args.store {
+                Some(store) if day_ends(store.as_str()).is_ok() => {
+                    no_time(time, format!("the time comes first: asat as-of {store} {}", clean(time)))
+                }
+                _ => no_time(time, hint),
+            })?;
             (Moment::At(at), args.store.clone(), absolute(at))
         }
     };

@@ -115,7 +115,7 @@ fn token(raw: &raw::Token) -> Result<Token, Problem> {
         .map_err(|problem| wrong("token", problem.detail, "choose a short name that says whose it is"))?;
     let bad = || {
         let what = format!("of token {:?} is not 64 hexadecimal digits", raw.name);
-        wrong("token.sha256", what, "write the output of: printf %s \"$TOKEN\" | sha256sum")
+        wrong("token.sha256", what, "asat token new makes a token, and prints the section to write")
     };
     if raw.sha256.len() != 64 || !raw.sha256.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Err(bad());
@@ -169,13 +169,13 @@ fn peer(raw: &raw::Peer) -> Result<PeerRule, Problem> {
         (Some(user), None) => Who::User(found("peer.user", "user", user, user_number(user))?),
         (None, Some(group)) => Who::Group(found("peer.group", "group", group, group_number(group))?),
         (Some(_), Some(_)) => {
-            let what = "one has both user and group".to_owned();
+            let what = "a [[peer]] has both user and group".to_owned();
             return Err(wrong("peer", what, "make it two: each stands for itself"));
         }
         (None, None) => {
             return Err(wrong(
                 "peer",
-                "one names nobody".to_owned(),
+                "a [[peer]] has neither user nor group".to_owned(),
                 "write user = \"NAME\" or group = \"NAME\"",
             ));
         }

@@ -44,17 +44,17 @@ fn key(line: &str) -> Option<&str> {
     key.bytes().all(|byte| byte == b'_' || byte.is_ascii_lowercase() || byte.is_ascii_digit()).then_some(key)
 }
 
-/// The section that a key belongs into, as it is written in the file.
-pub(super) fn section_of(wanted: &str) -> Option<String> {
-    let mut within = "the beginning of the file".to_owned();
+/// The sections that a key belongs to, as they are written in the file.
+pub(super) fn sections_of(wanted: &str) -> Vec<String> {
+    let (mut within, mut found) = ("the beginning of the file".to_owned(), Vec::new());
     for line in SAMPLE.lines().map(bare) {
         if section(line).is_some() {
             within = line.split_inclusive(']').take_while(|part| part.ends_with(']')).collect();
-        } else if key(line) == Some(wanted) {
-            return Some(within);
+        } else if key(line) == Some(wanted) && !found.contains(&within) {
+            found.push(within.clone());
         }
     }
-    None
+    found
 }
 
 /// The heading of a block: its section, or else the keys that it tells of.
@@ -143,15 +143,11 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_known_by_its_section() {
-        for (key, section) in [
-            ("state", Some("the beginning of the file")),
-            ("unix", Some("[listen]")),
-            ("path", Some("[[store]]")),
-            ("nothing", None),
-        ] {
-            assert_eq!(section_of(key).as_deref(), section, "{key}");
-        }
+    fn a_key_is_known_by_its_sections() {
+        assert_eq!(sections_of("state"), ["the beginning of the file"]);
+        assert_eq!(sections_of("unix"), ["[listen]"]);
+        assert_eq!(sections_of("path"), ["[[store]]"]);
+        assert!(sections_of("name").len() > 1 && sections_of("nothing").is_empty());
     }
 
     #[test]

@@ -225,7 +225,7 @@ fn backend(name: &StoreName, text: &str) -> Result<Option<BackendKind>, Problem>
         let names: Vec<String> =
             BackendKind::ALL.iter().map(|backend| format!("{:?}", backend.text())).collect();
         let what = format!("of {name} is {text:?}, which this version does not have");
-        wrong("store.backend", what, &format!("write \"auto\", {}", names.join(" or ")))
+        wrong("store.backend", what, &format!("write \"auto\", {}", names.join(", ")))
     })
 }
 
@@ -263,10 +263,14 @@ fn check_clear(config: &Config, root: &Path) -> Result<(), Problem> {
 
 fn span(key: &str, text: &str) -> Result<Span, Problem> {
     let hint = "write a number and a unit, for example \"90s\", \"12h\", \"30d\" or \"1 year\"";
-    let span: Span =
-        text.parse().map_err(|error| wrong(key, format!("{text:?} is not a duration: {error}"), hint))?;
+    let is_bare = text.parse::<f64>().is_ok();
+    let no_span = || {
+        let what = if is_bare { "has no unit" } else { "is not a duration" };
+        wrong(key, format!("{text:?} {what}"), hint)
+    };
+    let span: Span = text.parse().map_err(|_| no_span())?;
     if span.is_negative() || span.is_zero() {
-        return Err(wrong(key, format!("{text:?} is not longer than nothing"), hint));
+        return Err(wrong(key, format!("{text:?} must be longer than 0s"), hint));
     }
     Ok(span)
 }
@@ -322,8 +326,10 @@ fn leases(raw: &raw::Copies) -> Result<LeaseBounds, Problem> {
 
 pub(super) fn size(key: &str, text: &str) -> Result<u64, Problem> {
     let hint = "write for example \"10 GiB\" or \"500 MB\"";
-    let size: ByteSize =
-        text.parse().map_err(|error| wrong(key, format!("{text:?} is not a size: {error}"), hint))?;
+    if text.parse::<f64>().is_ok() {
+        return Err(wrong(key, format!("{text:?} has no unit"), hint));
+    }
+    let size: ByteSize = text.parse().map_err(|_| wrong(key, format!("{text:?} is not a size"), hint))?;
     if size.as_u64() == 0 {
         return Err(wrong(key, format!("{text:?} leaves no room for anything"), hint));
     }
@@ -334,6 +340,10 @@ pub(super) fn size(key: &str, text: &str) -> Result<u64, Problem> {
 pub(super) fn at(key: &str, folder: &Path, path: &Path) -> Result<PathBuf, Problem> {
     if path.as_os_str().is_empty() {
         return Err(wrong(key, "is empty".to_owned(), "write a path, or leave the key out"));
+    }
+    if path.starts_with("~") {
+        let what = format!("{} begins with ~, which only a shell replaces", path.display());
+        return Err(wrong(key, what, "write the whole path"));
     }
     let mut plain = PathBuf::new();
     for component in folder.join(path).components() {

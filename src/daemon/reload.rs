@@ -23,7 +23,7 @@ pub(super) fn reload(
     // Without a service manager there is nobody to tell.
     let _ = sd_notify::notify(&began);
     let adopted = adopt(file, config, daemon);
-    refused.note(adopted.as_ref().err());
+    refused.note(file, adopted.as_ref().err());
     let status = match adopted {
         Ok((merged, later)) => {
             rules.change(&merged);

@@ -114,7 +114,7 @@ pub(super) async fn acknowledge(
 ) -> Answer<Json<Alarm>> {
     let Some(found) = face.handle.acknowledge(&key) else {
         let key: String = key.chars().take(200).collect();
-        let hint = "GET /v1/capacity lists the alarms that are on, each with its key";
+        let hint = "asat capacity (GET /v1/capacity) lists the alarms that are on, each with its key";
         return Err(Failure::new(Code::NotFound, format!("no alarm with the key {key:?} is on"), hint));
     };
     Ok(Json(alarm(&found, Names(&face.handle.standing().names))))

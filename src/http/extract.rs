@@ -13,6 +13,7 @@ use jiff::civil::Date;
 use serde::de::DeserializeOwned;
 
 use super::problem::Failure;
+use crate::misread;
 
 /// A JSON body. An empty one stands for `{}`.
 pub(super) struct Body<T>(pub(super) T);
@@ -79,14 +80,29 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<Body<T>, Failure> {
-    let hint = "GET /v1/openapi.json describes every field";
+    let hint = "/docs and GET /v1/openapi.json describe every field";
     // A derived reader also takes an array for an object, its fields in the order of their declaration.
     if bytes.trim_ascii_start().first() == Some(&b'[') {
         return Err(Failure::new(Code::Invalid, "the body is an array, and should be an object", hint));
     }
-    serde_json::from_slice(bytes).map(Body).map_err(|error| {
-        let code = if error.is_data() { Code::Invalid } else { Code::Malformed };
-        Failure::new(code, format!("the body: {}", shorten(&error.to_string(), 300)), hint)
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let read = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let (path, error) = (error.path().to_string(), error.into_inner());
+        (if path == "." { "the body".to_owned() } else { shorten(&path, 80) }, error)
+    });
+    let read =
+        read.and_then(|read| reader.end().map(|()| read).map_err(|error| ("the body".to_owned(), error)));
+    read.map(Body).map_err(|(subject, error)| {
+        let said = error.to_string();
+        if !error.is_data() {
+            return Failure::new(
+                Code::Malformed,
+                format!("the body is not JSON: {}", misread::no_json(&said)),
+                hint,
+            );
+        }
+        let said = said.rsplit_once(" at line ").map_or(said.as_str(), |(said, _)| said);
+        Failure::new(Code::Invalid, shorten(&misread::words(&subject, said), 300), hint)
     })
 }
 
@@ -99,10 +115,24 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Parameters<T> 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
         let query = Query::from_request_parts(parts, state).await;
         query.map(|Query(parameters)| Self(parameters)).map_err(|error: QueryRejection| {
-            let detail = format!("the query: {}", shorten(&error.body_text(), 300));
-            Failure::new(Code::Malformed, detail, "GET /v1/openapi.json describes every parameter")
+            Failure::new(
+                Code::Malformed,
+                misread_query(&error.body_text()),
+                "/docs and GET /v1/openapi.json describe every parameter",
+            )
         })
     }
+}
+
+/// What is wrong with a query. What reads it says which parameter it is, if it is a value.
+fn misread_query(said: &str) -> String {
+    let said = said.strip_prefix("Failed to deserialize query string: ").unwrap_or(said);
+    let of_value = said.split_once(": ").filter(|(name, _)| !name.contains([' ', '`']));
+    let words = match of_value {
+        Some((name, said)) => misread::words(name, said),
+        None => misread::words("a parameter", said),
+    };
+    format!("the query: {}", shorten(&words, 300))
 }
 
 /// The path's variable segments.
@@ -156,15 +186,19 @@ pub(super) fn business_date(text: &str) -> Result<Date, Problem> {
     // Other spellings of a date are refused: a label of days should sort and compare as text.
     let date = text.parse::<Date>().ok().filter(|date| date.to_string() == text);
     date.ok_or_else(|| {
-        let text: String = text.chars().take(40).collect();
-        Problem::new(Code::Invalid, format!("business_date {text:?} is not a date"), "write it as YYYY-MM-DD")
+        let text = shorten(text, 40);
+        let is_written_so = text.len() == 10
+            && text.replace('-', "").len() == 8
+            && text.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit());
+        let what = if is_written_so { "is no day of the calendar" } else { "is not a date" };
+        Problem::new(Code::Invalid, format!("business_date {text:?} {what}"), "write it as 2026-11-19")
     })
 }
 
 /// An instant in a path or a query.
 pub(super) fn timestamp(field: &str, text: &str) -> Result<Timestamp, Problem> {
-    instant::exact(text).map_err(|error| {
-        let detail = format!("{field}: {:?} is not an instant: {}", shorten(text, 80), shorten(&error, 200));
+    instant::exact(text).map_err(|_| {
+        let detail = format!("{field}: {:?} is not an instant", shorten(text, 80));
         let hint = if lost_plus(text) {
             "write the + of the offset as %2B"
         } else {

@@ -25,12 +25,13 @@ use std::sync::Arc;
 
 use asat_core::{Code, Problem};
 use askama::Template;
-use axum::extract::Form;
 use axum::extract::rejection::FormRejection;
+use axum::extract::{Form, OriginalUri, Request};
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
@@ -42,6 +43,7 @@ use super::access::{Access, Address, Caller, SignedIn};
 use super::problem::Failure;
 use super::{Answer, Face};
 use crate::config::Role;
+use asat_wire::ProblemBody;
 
 /// What a page may load: what this daemon serves, and nothing that stands in the page itself.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; \
@@ -56,9 +58,11 @@ pub(super) fn routes(document: &Value, access: Access) -> Router<Arc<Face>> {
         .route("/page/stores/{name}", get(store::show))
         .route("/page/audit", get(trail::show))
         .route("/page/leases/{lease}/end", post(leases::end))
+        .route("/page/{*rest}", get(nothing))
         .route("/assets/{name}", get(assets::show))
         .route("/sign-in", post(sign_in).get(go_home))
         .route("/sign-out", post(sign_out).get(go_home))
+        .layer(middleware::from_fn(for_people))
         .layer(Extension(access))
         .layer(Extension(Arc::new(reference::Reference::new(document))))
 }
@@ -132,6 +136,40 @@ fn answer(status: StatusCode, page: &impl Template) -> Response {
                 .into_response()
         }
     }
+}
+
+#[derive(Template)]
+#[template(path = "problem.html")]
+struct ProblemPage<'a> {
+    frame: Frame,
+    problem: &'a ProblemBody,
+}
+
+/// Shows a problem of the request as a page, if a browser asks. What is the daemon's own trouble stays what the log tells of.
+async fn for_people(request: Request, next: Next) -> Response {
+    let is_browser = request.method() == Method::GET && accepts_pages(request.headers());
+    let response = next.run(request).await;
+    let status = response.status();
+    match response.extensions().get::<ProblemBody>() {
+        Some(problem) if is_browser && status.is_client_error() => {
+            answer(status, &ProblemPage { frame: Frame::new(None), problem })
+        }
+        _ => response,
+    }
+}
+
+fn accepts_pages(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    accepted.into_iter().any(|accepted| accepted.to_ascii_lowercase().contains("text/html"))
+}
+
+async fn nothing(OriginalUri(uri): OriginalUri) -> Failure {
+    let path: String = uri.path().chars().take(200).collect();
+    Failure::new(
+        Code::NotFound,
+        format!("there is no page at {path}"),
+        "the status page leads to those that there are",
+    )
 }
 
 #[derive(Template)]

@@ -1,5 +1,6 @@
 //! Liveness, readiness, the OpenAPI document, and what there is not.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
@@ -71,20 +72,23 @@ pub struct RefusedConfiguration(ArcSwapOption<Problem>);
 
 impl RefusedConfiguration {
     /// Notes that a configuration was refused, or that one is in force.
-    pub fn note(&self, refused: Option<&Problem>) {
-        self.0.store(refused.map(|problem| Arc::new(not_in_force(problem))));
+    pub fn note(&self, file: &Path, refused: Option<&Problem>) {
+        self.0.store(refused.map(|problem| Arc::new(not_in_force(file, problem.code))));
     }
 
-    fn problem(&self) -> Option<Problem> {
+    pub(super) fn problem(&self) -> Option<Problem> {
         self.0.load().as_deref().cloned()
     }
 }
 
-fn not_in_force(problem: &Problem) -> Problem {
-    let Problem { code, detail, hint } = problem;
-    let detail = format!("the new configuration is refused, and the one before stays: {detail}");
-    let hint = if hint.is_empty() { String::new() } else { format!("{hint}; then ") };
-    Problem::new(*code, detail, format!("{hint}systemctl reload asat"))
+/// Not what is wrong: that quotes the file, which may hold secrets.
+fn not_in_force(file: &Path, code: Code) -> Problem {
+    let file = file.display();
+    let detail = format!("{file} was read again and is refused, so the configuration before stays");
+    let hint = format!(
+        "asat serve --check --config {file} says what is wrong; correct it, and then: systemctl reload asat, or kill -HUP the daemon"
+    );
+    Problem::new(code, detail, hint)
 }
 
 /// How the daemon is, and what is kept. If nothing can be recorded, all else is of no use; what keeps the guard from its work comes

@@ -213,7 +213,7 @@ fn a_pinned_version_stays_and_an_unpinned_one_can_be_given_up() {
 
     assert_eq!(answered(&world, &["unpin", "report@1"])["pin"], Value::Null);
     let asked = refused(&world, &["retire", "report@1"], 3, "invalid");
-    assert!(asked["detail"].as_str().unwrap().contains("nobody can be asked"), "{asked}");
+    assert!(asked["detail"].as_str().unwrap().contains("no terminal to ask on"), "{asked}");
     let dry = answered(&world, &["retire", "report@1", "--dry-run", "--reason", "mistake"]);
     assert_eq!(dry["end_reason"], "retired on request: mistake");
     let retired = answered(&world, &["retire", "report@1", "--yes"]);

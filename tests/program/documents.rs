@@ -56,7 +56,7 @@ fn the_document_of_all_keys_is_what_the_program_prints() {
 #[test]
 fn the_quick_start_of_the_readme_runs_from_its_first_line_to_its_last() {
     let folder = tempfile::Builder::new().prefix("asat-test.").tempdir().unwrap();
-    let [begin, months_later, over_http] = examples(section("## Quick start"), "sh")[..] else {
+    let [begin, months_later, over_http, with_a_page] = examples(section("## Quick start"), "sh")[..] else {
         panic!("the quick start has another number of examples");
     };
     let begin = begin.replace("/tmp/asat-try", folder.path().to_str().unwrap());
@@ -64,11 +64,15 @@ fn the_quick_start_of_the_readme_runs_from_its_first_line_to_its_last() {
     assert!(serve.starts_with("asat serve --config asat.toml "), "{serve}");
     // The program under test is built already.
     run(folder.path(), &format!("make() {{ [ \"$*\" = build ]; }}\n{prepare}"));
-    let mut command = Command::new(ASAT);
-    command.args(["serve", "--config", "asat.toml"]).current_dir(folder.path());
-    command.stdin(Stdio::null()).stdout(Stdio::null());
-    let mut daemon = Running::spawn(command);
-    daemon.wait_for("listen: ready").unwrap();
+    let serve = || {
+        let mut command = Command::new(ASAT);
+        command.args(["serve", "--config", "asat.toml"]).current_dir(folder.path());
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let mut daemon = Running::spawn(command);
+        daemon.wait_for("listen: ready").unwrap();
+        daemon
+    };
+    let mut daemon = serve();
     let months_later = months_later.replace("/tmp/asat-try", folder.path().to_str().unwrap());
     let said = run(folder.path(), &months_later);
     assert!(said.contains("2026-11-20 close") && said.contains("\n2026-11-19|100\n"), "{said}");
@@ -76,6 +80,17 @@ fn the_quick_start_of_the_readme_runs_from_its_first_line_to_its_last() {
     assert_eq!(run(folder.path(), "sqlite3 report.db 'select * from sale'"), "2026-11-19|100\n");
     let said = run(folder.path(), over_http);
     assert!(said.ends_with("2026-11-19|999\n"), "{said}");
+    daemon.terminate();
+    assert!(daemon.exit().success());
+    // Others may use the port that is written there.
+    let (listener, with_a_page) = (std::net::TcpListener::bind("127.0.0.1:0").unwrap(), with_a_page);
+    let address = listener.local_addr().unwrap().to_string();
+    drop(listener);
+    run(folder.path(), &with_a_page.replace("127.0.0.1:7878", &address));
+    let mut daemon = serve();
+    let page = format!("curl -s -H \"Authorization: Bearer $(cat token)\" http://{address}/");
+    let page = run(folder.path(), &page);
+    assert!(page.contains("All is well"), "{page}");
     daemon.terminate();
     assert!(daemon.exit().success());
 }

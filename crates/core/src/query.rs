@@ -275,7 +275,7 @@ impl Version {
             State::Retiring | State::Retired => {
                 let hint = match self.grace() {
                     Some(until) => format!("until {until:.6} it can be brought back: asat unretire {id}"),
-                    None => "list the versions that are kept".to_owned(),
+                    None => format!("asat ls {} lists the versions that are kept", id.store),
                 };
                 return Err(Problem::new(Code::Retired, format!("version {id} was retired{why}"), hint));
             }

@@ -220,7 +220,7 @@ impl Register {
                 Problem::new(
                     Code::UnknownVersion,
                     format!("store {store} has no version that can be read"),
-                    "publish one first",
+                    format!("asat publish {store} makes one; asat ls {store} --state any lists those that were retired"),
                 )
             }),
         }

@@ -4,7 +4,7 @@
 //! looked for in it. What was kept last may be missing after a power cut.
 
 use std::fs::{self, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -114,7 +114,8 @@ fn begin_anew(path: &Path, warn: fn(&str), why: &rusqlite::Error) -> Option<Conn
 /// Nothing is checked here: that would take the longer, the more is kept.
 fn open(path: &Path) -> rusqlite::Result<Connection> {
     // What differs between versions is for those alone who may see the versions. If it cannot be made so, opening it says why.
-    let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let made = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
+    let _ = made.and_then(|file| file.set_permissions(fs::Permissions::from_mode(0o600)));
     let connection = Connection::open(path)?;
     // It is small, and has no log beside it: on a full disk, room is for versions. Its journal is emptied and not deleted, as a program
     // that copies the folder fails if a file is deleted meanwhile.

@@ -65,7 +65,9 @@ impl Error {
             Self::Damaged { .. } => {
                 "run PRAGMA integrity_check on a copy of this version: the store itself was damaged when it was published"
             }
-            Self::NoSuchTable { .. } => "ask for the summary, which names the tables",
+            Self::NoSuchTable { .. } => {
+                "asat diff without --table names the tables that differ, and asat sql \"select name from STORE@latest.sqlite_schema\" all"
+            }
             Self::NotComparable { .. } => "open both versions with SQLite, and compare the table there",
             Self::Key { .. } => "write the value of the key; several columns as a JSON array: [\"EUR\", 7]",
             Self::Write(_) => "",

@@ -313,8 +313,7 @@ impl Trouble {
     #[must_use]
     pub fn of_kind(problem: &Problem) -> Self {
         let (code, title) = problem.code.text();
-        let says = if problem.code == asat_core::Code::Late { "stores" } else { "capacity" };
-        let hint = format!("GET /v1/{says} says more to callers with a token");
+        let hint = "asat status, and this request with a token, say more".to_owned();
         Self { code: code.to_owned(), detail: title.to_owned(), hint }
     }
 }

@@ -15,8 +15,8 @@ where
     let value = Value::deserialize(deserializer)?;
     let whole = value.as_u64().or_else(|| from_float(value.as_f64()?));
     whole.and_then(|whole| N::try_from(whole).ok()).ok_or_else(|| {
-        let kind = std::any::type_name::<N>();
-        D::Error::custom(format!("expected {kind}, and not {value}"))
+        let wanted = if whole.is_some() { "a smaller number" } else { "a whole number, as 5" };
+        D::Error::custom(format!("invalid value: {value}, expected {wanted}"))
     })
 }
 

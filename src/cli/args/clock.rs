@@ -12,7 +12,7 @@ pub(in crate::cli) struct ClockArgs {
 pub(in crate::cli) enum ClockCommand {
     /// Believe the machine's clock; what ends by it ends at once
     Accept {
-        /// Do it without asking; needed if nobody can be asked
+        /// Do it without asking; needed if there is no terminal to ask on
         #[arg(long, short)]
         yes: bool,
         /// Why; it stands in the audit trail

@@ -27,7 +27,7 @@ pub(in crate::cli) struct PinArgs {
 pub(in crate::cli) struct RestoreArgs {
     /// The version: report@12, report@latest or report@TAG
     pub(in crate::cli) version: VersionArg,
-    /// Do it without asking; needed if nobody can be asked
+    /// Do it without asking; needed if there is no terminal to ask on
     #[arg(long, short)]
     pub(in crate::cli) yes: bool,
     /// Who vouches for it

@@ -15,11 +15,22 @@ use crate::config::Token;
 /// # Errors
 /// [`Code::Unauthenticated`] if the header has none that counts. That one has expired, only the one who shows it hears.
 pub(super) fn caller(tokens: &[Token], headers: &HeaderMap, now: Timestamp) -> Result<Caller, Problem> {
-    let given = bearer(headers).unwrap_or_default();
-    let hint = "send the header Authorization: Bearer TOKEN, or give the command --token-file FILE; `asat token new` makes one";
-    shown(tokens, given, now)?
-        .map(Caller::with)
-        .ok_or_else(|| Problem::new(Code::Unauthenticated, "the request carries no valid token", hint))
+    let given = bearer(headers);
+    if let Some(token) = shown(tokens, given.unwrap_or_default(), now)? {
+        return Ok(Caller::with(token));
+    }
+    let send = "send the header Authorization: Bearer TOKEN, or give the command --token-file FILE; `asat token new` makes one";
+    let (what, hint) = match given {
+        Some(_) => (
+            "the token of the request is not known",
+            "see that it was copied whole; one that was added to the configuration counts after a reload",
+        ),
+        None if headers.contains_key(AUTHORIZATION) => {
+            ("the header Authorization has no token: it does not read Bearer TOKEN", send)
+        }
+        None => ("the request carries no token", send),
+    };
+    Err(Problem::new(Code::Unauthenticated, what, hint))
 }
 
 /// The token of this text; `None` if it is not known.

@@ -119,7 +119,8 @@ pub(super) async fn show(
     let engine = face.handle.engine();
     let (register, policy) = (engine.register(), engine.policy());
     let newest = listed.iter().max_by_key(|store| store.newest_cut_at);
-    let points = verdict::of_records(register, policy);
+    let mut points = verdict::of_records(register, policy);
+    points.extend(face.refused.problem().map(|problem| verdict::of_configuration(&problem)));
     let page = Home {
         frame: Frame::of(&caller, signed_in),
         may_publish: caller.role >= Role::Publish && face.machine.follows().config().is_none(),

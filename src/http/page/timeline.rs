@@ -51,6 +51,15 @@ pub(super) struct Item {
     pub(super) lost: Option<String>,
 }
 
+/// A publication of a version, with what was said of it.
+pub(super) struct Published {
+    pub(super) at: Moment,
+    pub(super) label: Option<String>,
+    /// What else was said, by name.
+    pub(super) said: Vec<(String, String)>,
+    pub(super) note: Option<String>,
+}
+
 /// What holds a version's pages.
 pub(super) struct HoldingShown {
     pub(super) kind: String,
@@ -108,6 +117,17 @@ impl Item {
             id: version.id,
             tags: version.tags,
             path: version.path,
+        }
+    }
+}
+
+impl Published {
+    pub(super) fn new(publication: &Publication, now: Timestamp) -> Self {
+        Self {
+            at: Moment::new(publication.at, now),
+            label: publication.label.clone(),
+            said: said(publication),
+            note: publication.note.clone(),
         }
     }
 }

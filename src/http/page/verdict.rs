@@ -108,6 +108,11 @@ pub(super) fn of_records(register: &Register, policy: &Policy) -> Vec<Point> {
     points
 }
 
+/// That a configuration was read again, and is not in force.
+pub(super) fn of_configuration(problem: &Problem) -> Point {
+    trouble("The new configuration is not in force".to_owned(), problem)
+}
+
 /// That a store is late, or was never published.
 fn of_freshness(store: &Store) -> Option<Point> {
     let name = &store.name;

@@ -20,7 +20,7 @@ use super::super::work::{Wanted, blocking};
 use super::super::{Answer, Face};
 use super::Frame;
 use super::plots::{self, Plot};
-use super::timeline::Item;
+use super::timeline::{Item, Published};
 use crate::daemon::Comparisons;
 use crate::text::rows;
 use asat_wire::{Diff, DiffLine, Side, TableDiff};
@@ -40,6 +40,9 @@ struct Page {
     full: String,
     before: Option<String>,
     after: Option<String>,
+    published: Vec<Published>,
+    /// How many older publications are not shown.
+    older: usize,
     changes: Changes,
     plots: Vec<Plot>,
     tools: Vec<(&'static str, String)>,
@@ -93,6 +96,13 @@ pub(super) async fn show(
     let tools = tools(&id, before.as_ref(), version.path.as_deref());
     let page = Page {
         frame: Frame::of(&caller, signed_in),
+        older: version.publication_count.saturating_sub(version.publications.len()),
+        published: version
+            .publications
+            .iter()
+            .rev()
+            .map(|publication| Published::new(publication, now))
+            .collect(),
         item: Item::new(version, at, now),
         full,
         before: before.map(|id| id.to_string()),

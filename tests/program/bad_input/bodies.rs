@@ -66,11 +66,13 @@ fn bodies_that_cannot_be_read_are_malformed_and_values_that_are_not_taken_are_in
         let text = String::from_utf8_lossy(&body[..body.len().min(60)]).into_owned();
         let answer = send(&kept, "POST", "/snapshots", &body);
         let problem = answer.expect_problem(status, code);
-        assert!(problem["detail"].as_str().unwrap().starts_with("the body"), "{text}: {problem}");
+        let detail = problem["detail"].as_str().unwrap();
+        let jargon = ["expected", "struct", "invalid type", "field `", "EOF", " column "];
+        assert!(!jargon.iter().any(|word| detail.contains(word)), "{text}: {problem}");
         assert!(answer.body.len() < 1000, "{text}: {answer}");
     }
     let named = send(&kept, "POST", "/snapshots", b"{\"lable\": \"close\"}").expect_problem(422, "invalid");
-    assert!(named["detail"].as_str().unwrap().contains("`lable`"), "{named}");
+    assert!(named["detail"].as_str().unwrap().contains("\"lable\""), "{named}");
     let long = format!("{{\"{}\": 1}}", "x".repeat(60_000));
     assert!(send(&kept, "POST", "/snapshots", long.as_bytes()).body.len() < 1000);
     kept.check_unharmed("bad bodies");
@@ -177,7 +179,7 @@ fn a_business_date_is_a_day_of_the_calendar_in_its_one_spelling() {
         let body = serde_json::json!({ "business_date": date }).to_string();
         let problem = send(&kept, "POST", "/snapshots", body.as_bytes()).expect_problem(422, "invalid");
         assert!(problem["detail"].as_str().unwrap().contains("business_date"), "{date}: {problem}");
-        assert!(problem["hint"].as_str().unwrap().contains("YYYY-MM-DD"), "{date}: {problem}");
+        assert!(problem["hint"].as_str().unwrap().contains("2026-11-19"), "{date}: {problem}");
     }
     kept.check_unharmed("bad dates");
 }
@@ -213,15 +215,15 @@ fn leases_and_pins_are_refused_where_a_value_is_not_sensible() {
     let cases = [
         ("POST", mounts, "", "holder"),
         ("POST", mounts, "{}", "holder"),
-        ("POST", mounts, r#"{"holder": null}"#, "string"),
+        ("POST", mounts, r#"{"holder": null}"#, "holder is null"),
         ("POST", mounts, r#"{"holder": "a", "ttl_seconds": 0}"#, "ttl_seconds"),
         ("POST", mounts, r#"{"holder": "a", "ttl_seconds": 2678401}"#, "2678400"),
         ("POST", mounts, r#"{"holder": "a", "ttl_seconds": 4294967295}"#, "ttl_seconds"),
-        ("POST", mounts, r#"{"holder": "a", "ttl_seconds": 4294967296}"#, "u32"),
-        ("POST", mounts, r#"{"holder": "a", "ttl_seconds": -1}"#, "u32"),
-        ("POST", mounts, r#"{"holder": "a", "ttl_seconds": 1.5}"#, "u32"),
-        ("POST", mounts, r#"{"holder": "a", "ttl_seconds": "60"}"#, "u32"),
-        ("POST", mounts, r#"{"holder": "a", "ttl_seconds": null}"#, "u32"),
+        ("POST", mounts, r#"{"holder": "a", "ttl_seconds": 4294967296}"#, "smaller"),
+        ("POST", mounts, r#"{"holder": "a", "ttl_seconds": -1}"#, "whole number"),
+        ("POST", mounts, r#"{"holder": "a", "ttl_seconds": 1.5}"#, "whole number"),
+        ("POST", mounts, r#"{"holder": "a", "ttl_seconds": "60"}"#, "whole number"),
+        ("POST", mounts, r#"{"holder": "a", "ttl_seconds": null}"#, "whole number"),
         ("POST", mounts, r#"{"holder": "a", "ttl": 60}"#, "ttl_seconds"),
         ("POST", mounts, r#"["a", 60]"#, "object"),
         ("PUT", renew, r#"{"ttl_seconds": 0}"#, "ttl_seconds"),
@@ -230,11 +232,11 @@ fn leases_and_pins_are_refused_where_a_value_is_not_sensible() {
         ("PUT", pin, "", "reason"),
         ("PUT", pin, r#"{"owner": "a"}"#, "reason"),
         ("PUT", pin, r#"{"reason": "a", "expires_at": "2020-01-01T00:00:00Z"}"#, "expires_at"),
-        ("PUT", pin, r#"{"reason": "a", "expires_at": "tomorrow"}"#, "the body"),
-        ("PUT", pin, r#"{"reason": "a", "expires_at": "2199-01-01"}"#, "the body"),
-        ("PUT", pin, r#"{"reason": "a", "expires_at": 4102444800}"#, "the body"),
-        ("PUT", pin, r#"{"reason": "a", "hot": "yes"}"#, "the body"),
-        ("PUT", pin, r#"{"reason": "a", "until": "2199-01-01T00:00:00Z"}"#, "`until`"),
+        ("PUT", pin, r#"{"reason": "a", "expires_at": "tomorrow"}"#, "expires_at"),
+        ("PUT", pin, r#"{"reason": "a", "expires_at": "2199-01-01"}"#, "expires_at"),
+        ("PUT", pin, r#"{"reason": "a", "expires_at": 4102444800}"#, "expires_at"),
+        ("PUT", pin, r#"{"reason": "a", "hot": "yes"}"#, "hot is a text"),
+        ("PUT", pin, r#"{"reason": "a", "until": "2199-01-01T00:00:00Z"}"#, "\"until\""),
     ];
     for (method, path, body, named) in cases {
         let problem = send(&kept, method, path, body.as_bytes()).expect_problem(422, "invalid");

@@ -120,7 +120,7 @@ fn parameters_are_known_and_within_their_bounds() {
     }
     for path in ["/as-of/9999-01-01T00:00:00Z?shop=report", "/versions?verison=1"] {
         let problem = kept.get(path).expect_problem(400, "malformed");
-        assert!(problem["detail"].as_str().unwrap().contains("unknown field"), "{problem}");
+        assert!(problem["detail"].as_str().unwrap().contains("there is no"), "{problem}");
     }
     for query in ["version=x", "version=-1", "version=", "all=1"] {
         kept.request("POST", &format!("/stores/report/verify?{query}"), &[], b"")
@@ -161,7 +161,7 @@ fn what_takes_no_parameters_refuses_each_and_does_nothing() {
     // A route that takes some names them.
     let refused = kept.request("DELETE", "/versions/report@1?now=true&force=no", &[], b"");
     let problem = refused.expect_problem(400, "malformed");
-    assert!(problem["detail"].as_str().unwrap().contains("unknown field `force`"), "{problem}");
+    assert!(problem["detail"].as_str().unwrap().contains("there is no \"force\" here"), "{problem}");
     assert_eq!(kept.get("/stores?").status, 200);
     kept.check_unharmed("parameters that nothing takes");
 }

@@ -103,5 +103,5 @@ fn a_query_reads_several_versions_in_each_format() {
     let changes = "select op, to_version from report.diff_sale where coalesce(from_id, to_id) = 2";
     assert_eq!(done(&world, &["sql", changes]), "op,to_version\nupdate,2\n");
     let problem = refused(&world, &["sql", "delete from report.sale"], 3, "invalid");
-    assert_eq!(problem["hint"], json!("correct the query"));
+    assert_eq!(problem["hint"], json!("a query only reads: begin it with SELECT, WITH or VALUES"));
 }

@@ -56,7 +56,7 @@ const MISTAKES: [Mistake; 46] = [
     ("publish -b 2026-02-30", 2, "'2026-02-30'", "write a day as 2026-11-19"),
     ("open report@1 --ttl 1x", 2, "'1x'", "write it as 90s, 15m"),
     // What changes much is not done unasked.
-    ("retire report@2", 3, "nobody can be asked", "add --yes"),
+    ("retire report@2", 3, "no terminal to ask on", "add --yes"),
     ("retire report@1 --yes", 5, "has the tag month-end", "asat tag --delete report month-end deletes it"),
     ("restore report@1", 3, "changes the store", "add --yes"),
     // The daemon is somewhere else, or not there.
@@ -124,6 +124,24 @@ fn a_file_in_the_way_is_named_with_what_to_do() {
         (&["init", "--store", "/nothing.db"], 7, "cannot read /nothing.db", "--store"),
         (&["init", "--store", &store, "-c", &store, "--force"], 3, "is the store itself", "--config FILE"),
         (&["init", "--store", &store, "-c", &other, "--force"], 3, "is no text", "--config FILE"),
+        (
+            &["init", "--store", &store, "-c", &format!("{store}-wal")],
+            3,
+            "belongs to the database",
+            "--config FILE",
+        ),
+        (
+            &["init", "--store", &store, "-c", &format!("{other}-journal")],
+            3,
+            "belongs to the database",
+            "--config FILE",
+        ),
+        (
+            &["export", "report@1", "--to", &format!("{store}-wal"), "--force"],
+            3,
+            "belongs to the database",
+            "another file",
+        ),
         (
             &["init", "--store", &store, "-c", "/nothing/of/this/name"],
             78,

@@ -1,7 +1,7 @@
 //! Commands that do not come to their end: by a signal, or as nobody reads what they print.
 
 use std::fs::{self, OpenOptions};
-use std::io::Read as _;
+use std::io::{BufRead as _, Read as _};
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -85,6 +85,81 @@ fn a_second_signal_ends_what_waits_for_a_daemon_that_does_not_answer() {
     drop(still);
 }
 
+/// Starts a command that runs on a version until it is ended, and answers that command's process, too.
+fn running(world: &World, ttl: &str) -> (Child, Pid) {
+    let arguments = ["exec", "report@1", "--ttl", ttl, "--", "sh", "-c", "echo $$; exec sleep 1000"];
+    let mut child = command(world, &arguments).spawn().unwrap();
+    let mut line = String::new();
+    std::io::BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    (child, Pid::from_raw(line.trim().parse().unwrap()).unwrap())
+}
+
+fn has_ended(process: Pid) -> bool {
+    rustix::process::test_kill_process(process).is_err()
+}
+
+#[test]
+fn signals_that_come_at_once_leave_no_command_and_no_lease() {
+    let world = world_with_history();
+    for others in
+        [&[Signal::INT][..], &[Signal::HUP], &[Signal::TERM], &[Signal::QUIT, Signal::HUP, Signal::INT]]
+    {
+        let (mut child, run) = running(&world, "10m");
+        for signal in [&[Signal::TERM][..], others].concat() {
+            kill_process(Pid::from_child(&child), signal).unwrap();
+        }
+        assert!(child.wait().unwrap().code().is_some(), "{others:?}");
+        assert!(has_ended(run), "{others:?}: the command runs on");
+        assert_eq!(answered(&world, &["leases"])["leases"], json!([]), "{others:?}");
+    }
+}
+
+#[test]
+fn a_command_hears_of_a_signal_though_the_daemon_does_not_answer() {
+    let world = world_with_history();
+    let (mut child, run) = running(&world, "1s");
+    let sockets = || {
+        let open = fs::read_dir(format!("/proc/{}/fd", child.id())).unwrap().flatten();
+        let named = open.filter_map(|open| fs::read_link(open.path()).ok());
+        named.filter(|name| name.to_string_lossy().starts_with("socket:")).count()
+    };
+    let before = sockets();
+    let still = world.stand_still();
+    // A renewal is under way, which no answer comes to.
+    while sockets() == before {
+        std::thread::yield_now();
+    }
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    // It ends before asat does, which tries to give the lease back.
+    while !has_ended(run) {
+        std::thread::yield_now();
+    }
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    drop(still);
+}
+
+#[test]
+fn an_export_that_is_ended_by_several_signals_leaves_nothing() {
+    let world = world_with_history();
+    let folder = world.path("out");
+    fs::create_dir(&folder).unwrap();
+    let file = folder.join("x.db");
+    for _ in 0..10 {
+        let mut child = command(&world, &["export", "report@1", "--to", file.to_str().unwrap(), "--force"])
+            .spawn()
+            .unwrap();
+        wait_until_it_listens(&child);
+        for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+            // It may have ended by then.
+            let _ = kill_process(Pid::from_child(&child), signal);
+        }
+        child.wait().unwrap();
+        let left: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert!(left.iter().all(|name| name == "x.db"), "{left:?}");
+    }
+}
+
 #[test]
 fn a_closed_pipe_changes_nothing_of_how_a_command_ends() {
     let mut world = world_with_history();
@@ -106,10 +181,8 @@ fn a_closed_pipe_changes_nothing_of_how_a_command_ends() {
     world.reload("the new configuration is refused");
     assert_eq!(ends(&world, &["status"]), silently(13));
     let shown = text(&world.asat(&["status"]).stdout);
-    assert!(
-        shown.contains("and the one before stays: ") && shown.contains("systemctl reload asat"),
-        "{shown}"
-    );
+    assert!(shown.contains("is refused, so the configuration before stays"), "{shown}");
+    assert!(shown.contains("asat serve --check --config ") && !shown.contains("nothing = "), "{shown}");
     world.config = config;
     world.reload("is in force");
     assert_eq!(ends(&world, &["status"]), silently(0));

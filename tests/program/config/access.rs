@@ -32,12 +32,12 @@ fn a_file_of_tokens_is_read_only_where_nobody_else_can() {
     assert_eq!(both.tokens.iter().map(|token| token.name.as_str()).collect::<Vec<_>>(), ["b", "a"]);
 
     for (wrong, part) in [
-        ("state = \"x\"".to_owned(), "there is no key"),
-        ("[[store]]\nname = \"x\"".to_owned(), "there is no key"),
+        ("state = \"x\"".to_owned(), "there is no"),
+        ("[[store]]\nname = \"x\"".to_owned(), "there is no"),
         ("secret".to_owned(), "[[token]]"),
-        (format!("{token}secret = \"s3cret-text\""), "there is no key"),
+        (format!("{token}secret = \"s3cret-text\""), "there is no"),
         (token.replace(HASH, "s3cret-text"), "token.sha256"),
-        (token.replace("read", "rood"), "is no value that it can have"),
+        (token.replace("read", "rood"), "cannot be"),
         ("x".repeat((1 << 20) + 1), "longer than"),
     ] {
         fs::write(&path, wrong).unwrap();
@@ -127,9 +127,9 @@ fn a_peer_is_one_user_or_one_group_of_the_machine() {
         (format!("user = \"4294967296\"\n{role}"), ["peer.user", "there is no user"]),
         (format!("group = \"no such group\"\n{role}"), ["peer.group", "no such group"]),
         (format!("user = \"root\"\ngroup = \"root\"\n{role}"), ["peer", "both"]),
-        (role.to_owned(), ["peer", "nobody"]),
-        ("user = \"root\"".to_owned(), ["missing field", "role"]),
-        ("user = \"root\"\nrole = \"owner\"".to_owned(), ["is no value that it can have", "owner"]),
+        (role.to_owned(), ["peer", "neither user nor group"]),
+        ("user = \"root\"".to_owned(), ["is missing", "role"]),
+        ("user = \"root\"\nrole = \"owner\"".to_owned(), ["cannot be", "owner"]),
     ] {
         let problem = parse(&peer).unwrap_err();
         assert!(parts.iter().all(|part| problem.detail.contains(part)), "{peer}: {problem}");

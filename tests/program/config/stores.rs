@@ -80,14 +80,14 @@ fn what_watch_mode_cannot_go_by_is_refused_by_its_key() {
     }
     for (lines, parts) in [
         ("", ["marker", "missing"]),
-        ("marker = 1", ["marker", "string"]),
+        ("marker = 1", ["marker", "a text"]),
         ("marker = \"\"", ["store.watch.marker", "should be a SELECT"]),
         ("marker = \"delete from t\"", ["store.watch.marker", "begins with"]),
         ("marker = \"select 1; select 2\"", ["store.watch.marker", "more than one statement"]),
         ("marker = \"select load_extension('x')\"", ["store.watch.marker", "cannot be asked"]),
-        ("marker = \"select 1\"\nevery = \"1s\"", ["every", "there is no key"]),
+        ("marker = \"select 1\"\nevery = \"1s\"", ["every", "there is no"]),
         ("marker = \"select 1\"\ndeadline = \"1h\"", ["store.watch.deadline", "longer than a minute"]),
-        ("marker = \"select 1\"\ndeadline = \"0s\"", ["store.watch.deadline", "not longer than nothing"]),
+        ("marker = \"select 1\"\ndeadline = \"0s\"", ["store.watch.deadline", "must be longer than 0s"]),
         (
             "marker = \"select 1\"\ndebounce = \"1s\"\nlongest = \"10ms\"",
             ["store.watch.longest", "shorter than debounce"],
@@ -96,7 +96,7 @@ fn what_watch_mode_cannot_go_by_is_refused_by_its_key() {
     ] {
         check_refused(folder.path(), &watch(lines), &parts);
     }
-    check_refused(folder.path(), &store("a", "unique_labels = \"yes\""), &["unique_labels", "boolean"]);
+    check_refused(folder.path(), &store("a", "unique_labels = \"yes\""), &["unique_labels", "true or false"]);
 }
 
 #[test]
@@ -183,8 +183,8 @@ fn a_set_has_a_name_of_its_own_and_two_stores_or_more_that_there_are() {
         (set("month end", both), vec!["set.name", "month end"]),
         (set("all", both) + &set("all", both), vec!["set.name", "line 16", "two sets"]),
         (set("all", "\"a\""), vec!["stores"]),
-        ("[[set]]\nname = \"all\"\n".to_owned(), vec!["missing field", "stores"]),
-        (set("all", both) + "label = \"x\"\n", vec!["there is no key", "label"]),
+        ("[[set]]\nname = \"all\"\n".to_owned(), vec!["is missing", "stores"]),
+        (set("all", both) + "label = \"x\"\n", vec!["there is no", "label"]),
     ] {
         let text = format!("{STATE}{}{}{sets}", store("a", "").trim_start(), store("b", ""));
         let problem = Config::parse(&text, folder.path()).expect_err(&text);

@@ -150,7 +150,7 @@ impl Engine {
             let owner = pin.owner.as_deref().map(|owner| format!(" by {owner}")).unwrap_or_default();
             let end = pin.expires_at.map(|end| format!(" until {end:.6}")).unwrap_or_default();
             let detail = format!("{id} is pinned{owner}{end}: {}", pin.reason);
-            return Some(Problem::new(Code::Pinned, detail, "unpin it first"));
+            return Some(Problem::new(Code::Pinned, detail, format!("asat unpin {id} takes the pin away")));
         }
         if let Some(problem) = self.tagged(version) {
             return Some(problem);

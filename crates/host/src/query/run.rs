@@ -160,6 +160,10 @@ fn full() -> Problem {
 fn hint(why: &str) -> &'static str {
     if why.starts_with("no such table") {
         "name a table with its version, as in report@latest.valuation"
+    } else if why.starts_with("near \"@") {
+        "name a table too, as in report@12.sale"
+    } else if why.ends_with("(not authorized)") {
+        "a query only reads: begin it with SELECT, WITH or VALUES"
     } else if why.contains("too many attached") {
         "name fewer versions: one query takes 120 at most"
     } else if why.contains("same text encoding") {

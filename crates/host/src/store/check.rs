@@ -285,7 +285,7 @@ pub(crate) fn explain(error: rusqlite::Error) -> String {
     match error {
         rusqlite::Error::MultipleStatement => "it is more than one statement".to_owned(),
         error if error.sqlite_error_code() == Some(ErrorCode::AuthorizationForStatementDenied) => {
-            "it does something else than reading the store (not authorized)".to_owned()
+            "it does something else than reading (not authorized)".to_owned()
         }
         rusqlite::Error::SqlInputError { msg, .. } | rusqlite::Error::SqliteFailure(_, Some(msg)) => msg,
         other => other.to_string(),
