@@ -32,6 +32,8 @@ pub(crate) const SHORT_FRAME_BYTES: usize = 64;
 pub(crate) const MOST_WHEN_MERGED: u32 = 64;
 /// A difference below this share of a page is taken without looking how long the whole page would be.
 const TAKEN_UNSEEN: usize = 16;
+/// So is one below this share of the whole page's last frame: one page hardly becomes that much shorter.
+const TAKEN_UNSEEN_OF_WHOLE: usize = 2;
 
 /// A dictionary is about this long. From 16 KiB on zstd sets itself up for long inputs, and pages become a fifth longer at the same level.
 const DICTIONARY_BYTES: usize = 15 << 10;
@@ -63,6 +65,16 @@ impl Dictionary {
     }
 }
 
+/// What a page was before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Before<'a> {
+    pub(crate) page: &'a [u8],
+    /// As how many differences it is stored.
+    pub(crate) depth: u32,
+    /// How long the frame is that holds it whole below those; 0 if that is not known.
+    pub(crate) whole_bytes: usize,
+}
+
 /// Makes frames.
 pub(crate) struct Encoder {
     context: CCtx<'static>,
@@ -88,19 +100,22 @@ impl Encoder {
     }
 
     /// The shortest frame of a page: its difference from the page before if there is one, and the
-    /// difference is at least a quarter shorter than the whole page, or else the whole page. The page before comes with as how many
-    /// differences it is stored: a long one is not laid upon many.
+    /// difference is at least a quarter shorter than the whole page, or else the whole page. A long difference is not laid upon many.
     pub(crate) fn encode<'a>(
         &'a mut self,
         page: &'a [u8],
-        before: Option<(u32, &[u8])>,
+        before: Option<Before<'_>>,
     ) -> (Encoding, &'a [u8]) {
         let Self { context, difference, patch, .. } = self;
-        let difference = before.and_then(|(depth, before)| {
-            let most_bytes = if depth < MOST_LONG_DIFFERENCES { page.len() } else { SHORT_FRAME_BYTES };
-            shorter(context, difference, patch, page, before).filter(|made| made.len() <= most_bytes)
+        let difference = before.and_then(|before| match before.depth < MOST_LONG_DIFFERENCES {
+            true => shorter(context, difference, patch, page, before.page),
+            // A frame as short as that is nearly always a patch.
+            false => make_patch(before.page, page, SHORT_FRAME_BYTES, patch).then_some(patch.as_slice()),
         });
-        if let Some(short) = difference.filter(|difference| difference.len() < page.len() / TAKEN_UNSEEN) {
+        let whole_before = before.map_or(0, |before| before.whole_bytes);
+        let is_short =
+            |made: &&[u8]| made.len() < (page.len() / TAKEN_UNSEEN).max(whole_before / TAKEN_UNSEEN_OF_WHOLE);
+        if let Some(short) = difference.filter(is_short) {
             return (Encoding::Difference, short);
         }
         let room = self.whole.as_mut_slice();
@@ -201,17 +216,12 @@ const MOST_BETWEEN: usize = 2;
 fn make_patch(before: &[u8], page: &[u8], most: usize, patch: &mut Vec<u8>) -> bool {
     patch.clear();
     patch.push(MARK);
-    let mut pairs = (0_usize..).zip(before.iter().zip(page)).filter(|(_, (was, is))| was != is);
-    let mut next = pairs.next().map(|(at, _)| at);
+    let differs = |at: &usize| before.get(*at).zip(page.get(*at)).is_some_and(|(was, is)| was != is);
     let mut done = 0;
-    while let Some(start) = next {
+    while let Some(start) = next_difference(before, page, done) {
         let mut end = start + 1;
-        loop {
-            next = pairs.next().map(|(at, _)| at);
-            match next {
-                Some(at) if at <= end + MOST_BETWEEN => end = at + 1,
-                _ => break,
-            }
+        while let Some(next) = (end..=end + MOST_BETWEEN).find(differs) {
+            end = next + 1;
         }
         let replaced = page.get(start..end).unwrap_or_default();
         let kept = page.get(done..start).unwrap_or_default();
@@ -223,6 +233,16 @@ fn make_patch(before: &[u8], page: &[u8], most: usize, patch: &mut Vec<u8>) -> b
         done = end;
     }
     before.len() == page.len()
+}
+
+/// Where two pages differ first, from a place on. Most of them is the same, and is compared many bytes at once.
+fn next_difference(before: &[u8], page: &[u8], from: usize) -> Option<usize> {
+    const AT_ONCE: usize = 64;
+    let (before, page) = (before.get(from..)?, page.get(from..)?);
+    let same = before.chunks_exact(AT_ONCE).zip(page.chunks_exact(AT_ONCE)).take_while(|(was, is)| was == is);
+    let skipped = same.count() * AT_ONCE;
+    let rest = before.iter().zip(page).skip(skipped);
+    rest.into_iter().position(|(was, is)| was != is).map(|at| from + skipped + at)
 }
 
 /// Lays what follows the mark of a patch upon a page; answers whether that is a patch of such a page.
@@ -256,7 +276,8 @@ mod tests {
 
     fn encode(page: &[u8], before: Option<&[u8]>) -> (Encoding, Vec<u8>) {
         let mut encoder = Encoder::new(page.len(), None).unwrap();
-        let (encoding, frame) = encoder.encode(page, before.map(|before| (0, before)));
+        let (encoding, frame) =
+            encoder.encode(page, before.map(|page| Before { page, depth: 0, whole_bytes: 0 }));
         (encoding, frame.to_vec())
     }
 

@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 use asat_core::boundary::{self, Forked};
 
 use crate::builder::Builder;
-use crate::codec::{Encoder, MOST_DIFFERENCES};
+use crate::codec::{Before, Encoder, MOST_DIFFERENCES};
 use crate::error::Error;
 use crate::fingerprint::PageHash;
 use crate::index::{Encoding, Entry, check_of};
@@ -368,9 +368,12 @@ impl Worker {
         let bases = self.read(before, pages, below);
         let contents = data.chunks_exact(self.page_len);
         for (place, ((&(page, hash), content), base)) in pages.iter().zip(contents).zip(bases).enumerate() {
-            let upon = base.and_then(|Base { read, depth, .. }| match read {
-                Some(nth) => Some((depth, self.before.chunks_exact(self.page_len).nth(nth)?)),
-                None => Some((depth, below.get(place)?.as_ref()?.bytes())),
+            let upon = base.and_then(|Base { read, depth, whole_bytes, .. }| {
+                let page = match read {
+                    Some(nth) => self.before.chunks_exact(self.page_len).nth(nth)?,
+                    None => below.get(place)?.as_ref()?.bytes(),
+                };
+                Some(Before { page, depth, whole_bytes })
             });
             let (encoding, frame) = self.encoder.encode(content, upon);
             let base = base.filter(|_| encoding == Encoding::Difference).map_or(0, |base| base.since);
@@ -418,7 +421,8 @@ impl Worker {
             let page =
                 places.get(place).filter(|_| read.is_none_or(|nth| !self.reader.lost.contains(&nth)))?;
             let depth = u32::try_from(page.frames.len().checked_sub(1)?).ok()?;
-            let base = Base { read, depth, since: page.since };
+            let whole_bytes = page.frames.last().map_or(0, |frame| in_memory(frame.len().into()));
+            let base = Base { read, depth, whole_bytes, since: page.since };
             Some(base).filter(|_| depth < MOST_DIFFERENCES)
         };
         (0..pages.len()).map(base_of).collect()
@@ -444,6 +448,8 @@ struct Base {
     read: Option<usize>,
     /// As how many differences it is stored.
     depth: u32,
+    /// How long the frame is that holds it whole.
+    whole_bytes: usize,
     /// The version at which the page became this.
     since: u64,
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::archive::Inner;
 use crate::builder::{Builder, Sealed};
-use crate::codec::{Dictionary, Encoder, MOST_WHEN_MERGED, Stored};
+use crate::codec::{Before, Dictionary, Encoder, MOST_WHEN_MERGED, Stored};
 use crate::error::{Error, unless_refused};
 use crate::head::Head;
 use crate::history::{Assembler, History, Item, chain, need, pages};
@@ -33,8 +33,8 @@ const LEAST_TO_KEEP_A_DICTIONARY: u64 = 128 << 10;
 /// A dictionary is made of so many pages, and no more than so many bytes: made of a fourth of that, it makes pages 2 % longer.
 const SAMPLED_PAGES: usize = 800;
 const SAMPLE_BYTES: usize = 4 << 20;
-/// How much is written between two looks at the pace.
-const PACE_BYTES: u64 = 256 << 10;
+/// How much is written between two looks at the pace: some milliseconds, as publications come first there.
+const PACE_BYTES: u64 = 32 << 10;
 
 impl Inner {
     /// Merges segments of a history, which are known by their files, into one; answers its file. If their bytes are not what was written,
@@ -238,7 +238,8 @@ impl Work<'_> {
             Some(upon) if below.page(items, upon)?.is_some() => items.get(upon),
             _ => None,
         };
-        let (encoding, frame) = encoder.encode(&assembler.page, upon.map(|_| (0, below.page.as_slice())));
+        let (encoding, frame) = encoder
+            .encode(&assembler.page, upon.map(|_| Before { page: &below.page, depth: 0, whole_bytes: 0 }));
         // What it was made of is deleted: it must come out of this.
         let stored = Stored { encoding, frame, dictionary: builder.dictionary.as_deref() };
         again.copy_from_slice(&below.page);

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use asat_core::PageSize;
 
-use crate::codec::{Decoder, Encoder, Stored};
+use crate::codec::{Before, Decoder, Encoder, Stored};
 use crate::error::Error;
 use crate::folder::{Folder, name_of, number_of};
 use crate::index::{BlockBuilder, BlockRef, Directory, Encoding, PartRef};
@@ -75,7 +75,7 @@ pub fn frame(is_difference: bool, frame: &[u8], before: &[u8]) -> Result<Option<
 /// The frame of a page, if it is one, and whether it is a difference.
 pub fn framed(page: &[u8], before: &[u8]) -> Result<Option<(bool, Vec<u8>)>, Error> {
     let mut encoder = Encoder::new(page.len(), None)?;
-    let (encoding, frame) = encoder.encode(page, Some((0, before)));
+    let (encoding, frame) = encoder.encode(page, Some(Before { page: before, depth: 0, whole_bytes: 0 }));
     let is_difference = encoding == Encoding::Difference;
     Ok((encoding != Encoding::Raw).then(|| (is_difference, frame.to_vec())))
 }

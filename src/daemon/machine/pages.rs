@@ -17,6 +17,7 @@ use crate::daemon::progress::Meter;
 impl Machine {
     /// Fixes a version's content in the archive.
     pub(super) fn cut_by_pages(&self, cutting: &Cutting<'_>, store: &Store) -> Result<Cut, CutFailure> {
+        let _under_way = self.cuts.begin();
         self.read_newest(&cutting.id.store).map_err(not_begun)?;
         match self.track_of(store) {
             Some(track) => self.cut_tracked(cutting, store, track),

@@ -1,14 +1,51 @@
-//! Keeps background work from taking more than its share of the disk.
+//! Keeps background work from taking more than its share of the disk, and of the processors while versions are cut.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use super::lock;
 
 /// How soon a stop is seen.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// For so much of the time in which nothing was written, as while something is read, more may be written afterwards.
 const CREDIT: Duration = Duration::from_millis(250);
+
+/// For so long at a time background work waits for versions that are being cut. It goes on slowly if that lasts: it may give back the
+/// space that they need.
+const GIVES_WAY: Duration = Duration::from_millis(20);
+
+/// Versions that are being cut.
+#[derive(Default)]
+pub(super) struct UnderWay {
+    count: Mutex<usize>,
+    over: Condvar,
+}
+
+/// A version that is being cut, until it is dropped.
+pub(super) struct OneMore<'a>(&'a UnderWay);
+
+impl UnderWay {
+    pub(super) fn begin(&self) -> OneMore<'_> {
+        *lock(&self.count) += 1;
+        OneMore(self)
+    }
+
+    /// Waits until none is, or for the given time.
+    fn wait(&self, at_most: Duration) {
+        let waited = self.over.wait_timeout_while(lock(&self.count), at_most, |count| *count > 0);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Drop for OneMore<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.count) -= 1;
+        self.0.over.notify_all();
+    }
+}
 
 /// Spreads what is written over time.
 pub(super) struct Throttle {
@@ -23,9 +60,10 @@ impl Throttle {
         Self { rate: rate.max(1), began: Instant::now(), written: 0 }
     }
 
-    /// Takes note of bytes written, and waits until they are due. `false`: the daemon stops.
-    pub(super) fn wait(&mut self, written: u64, stopping: &AtomicBool) -> bool {
+    /// Takes note of bytes written, and waits until they are due; versions that are being cut come first. `false`: the daemon stops.
+    pub(super) fn wait(&mut self, written: u64, cuts: &UnderWay, stopping: &AtomicBool) -> bool {
         self.written += written;
+        cuts.wait(GIVES_WAY);
         loop {
             if stopping.load(Ordering::Relaxed) {
                 return false;
@@ -75,7 +113,25 @@ mod tests {
 
     #[test]
     fn a_stop_ends_the_wait() {
-        assert!(!Throttle::new(1).wait(u64::MAX, &AtomicBool::new(true)));
-        assert!(Throttle::new(u64::MAX).wait(1000, &AtomicBool::new(false)));
+        let cuts = UnderWay::default();
+        assert!(!Throttle::new(1).wait(u64::MAX, &cuts, &AtomicBool::new(true)));
+        assert!(Throttle::new(u64::MAX).wait(1000, &cuts, &AtomicBool::new(false)));
+    }
+
+    #[test]
+    fn versions_that_are_being_cut_come_first_but_not_for_ever() {
+        let (cuts, go_on) = (UnderWay::default(), AtomicBool::new(false));
+        let one = cuts.begin();
+        let began = Instant::now();
+        assert!(Throttle::new(u64::MAX).wait(1, &cuts, &go_on));
+        assert!(began.elapsed() >= GIVES_WAY, "it did not wait");
+        let another = cuts.begin();
+        drop(one);
+        assert_eq!(*lock(&cuts.count), 1);
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| cuts.wait(Duration::from_secs(600)));
+            drop(another);
+            waits.join().unwrap();
+        });
     }
 }
