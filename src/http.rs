@@ -218,6 +218,7 @@ pub fn router(face: Arc<Face>, access: Access) -> Router {
         .method_not_allowed_fallback(status::method_not_allowed)
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(axum::middleware::from_fn_with_state(access, access::check))
+        .layer(axum::middleware::from_fn(page::for_people))
         .layer(axum::middleware::from_fn_with_state(Arc::clone(&face), requests::observe))
         .with_state(face)
 }

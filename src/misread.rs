@@ -4,6 +4,9 @@
 
 use asat_core::nearest;
 
+/// No name that may be meant is as long.
+const MOST_NEAR: usize = 100;
+
 /// What is wrong with a value; `subject` says which one it is.
 pub(crate) fn words(subject: &str, said: &str) -> String {
     words_with(subject, said, |_| None)
@@ -39,11 +42,27 @@ pub(crate) fn words_with(
     }
 }
 
+/// The same, and what is not known is not quoted: it may be a secret that stands in the wrong place.
+pub(crate) fn words_without_quoting(subject: &str, said: &str) -> String {
+    let known = |said: &str| said.split('`').skip(3).step_by(2).collect::<Vec<_>>().join(", ");
+    if said.starts_with("unknown field `") {
+        format!("there is a key that is not known here; these are known: {}", known(said))
+    } else if said.starts_with("unknown variant `") {
+        format!("{subject} is not known; these are known: {}", known(said))
+    } else {
+        words(subject, said)
+    }
+}
+
 /// Something that is not known, with the one that may be meant in the place of all that there are.
 fn unknown(what: &str, typed: &str, rest: &str, elsewhere: impl FnOnce(&str) -> Option<String>) -> String {
     let known: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
+    // To look for what is near takes the longer, the longer the name is.
+    let near = Some(typed)
+        .filter(|typed| typed.len() <= MOST_NEAR)
+        .and_then(|typed| nearest(typed, known.iter().copied()));
     let is_end = |name: &&str| name.strip_suffix(typed).is_some_and(|begin| begin.ends_with('_'));
-    let meant = nearest(typed, known.iter().copied()).or_else(|| known.iter().copied().find(is_end));
+    let meant = near.or_else(|| known.iter().copied().find(is_end));
     match (meant, elsewhere(typed)) {
         (Some(meant), _) => format!("{what}; did you mean {meant:?}?"),
         (None, Some(elsewhere)) => format!("{what}; it belongs to {elsewhere}"),
@@ -97,6 +116,7 @@ pub(crate) fn no_json(said: &str) -> String {
         "trailing characters" => "something stands behind its end",
         "key must be a string" => "a name must stand between \" and \"",
         "expected value" => "a value is missing, or a text does not stand between \" and \"",
+        "expected ident" => "a word is none of true, false and null",
         "expected `:`" => "a : is missing behind a name",
         "expected `,` or `}`" => "a , or } is missing",
         "expected `,` or `]`" => "a , or ] is missing",

@@ -4,6 +4,8 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use asat_core::{Code, Problem};
 
+use super::signals::Waiting;
+
 /// Asks the person at the terminal. `change` says what is about to be done, and `refusal` that it was not.
 ///
 /// # Errors
@@ -13,8 +15,11 @@ pub(super) async fn confirm(question: &str, change: &str, refusal: &str) -> Resu
     if !io::stdin().is_terminal() {
         return Err(refused(format!("{change}, and there is no terminal to ask on")));
     }
-    // Nobody is there to read the question where it cannot be printed; then no answer comes either.
-    let _ = write!(io::stderr(), "{question} [y/N] ");
+    {
+        let _waiting = Waiting::begin();
+        // Nobody is there to read the question where it cannot be printed; then no answer comes either.
+        let _ = write!(io::stderr(), "{question} [y/N] ");
+    }
     let answer = tokio::task::spawn_blocking(|| {
         let mut line = String::new();
         io::stdin().read_line(&mut line).map(|_| line)

@@ -109,7 +109,7 @@ async fn renew_again_and_again(mount: &Mount, ttl: u32, client: &Client, output:
     loop {
         renewal.tick().await;
         if let Err(problem) = renew(mount, ttl, client).await {
-            output.remark(&format!("the lease of {} is not renewed: {}", mount.version, problem.detail));
+            output.remark_apart(format!("the lease of {} is not renewed: {}", mount.version, problem.detail));
         }
     }
 }

@@ -46,7 +46,7 @@ pub(super) async fn export(
         ExportChoice::Range(range) => return range::export(range, args, client, bars, output).await,
     };
     let target = Target::new(&args.to, args.force)?;
-    if args.force && client.server().is_here() {
+    if args.force {
         refuse_store(&args.to, client).await?;
     }
     // `latest` may move between two requests; the version that is asked for second is the first answer's.
@@ -68,9 +68,9 @@ async fn refuse_store(path: &Path, client: &Client) -> Result<(), Problem> {
     match stores.iter().find(is_it) {
         None => Ok(()),
         Some(store) => {
-            let detail = format!("{} is the file of the store {}", path.display(), clean(&store.name));
-            let hint =
-                "asat restore VERSION brings the store back to a version, with a kept copy of what it is now";
+            let (path, name) = (path.display(), clean(&store.name));
+            let detail = format!("{path} is the path of the store {name} at {}", client.server());
+            let hint = "asat restore VERSION brings the store back to a version; if this is another machine, delete the file first";
             Err(Problem::new(Code::Invalid, detail, hint))
         }
     }

@@ -51,6 +51,8 @@ pub(super) fn init(args: &InitArgs, output: &Output) -> Result<(), Failure> {
     let (path, journal) = database(&args.store)?;
     let store = args.name.clone().map_or_else(|| named_after(&path), Ok)?;
     let config = std::path::absolute(&args.config.file).unwrap_or_else(|_| args.config.file.clone());
+    // What a link leads to is written, and the link stays.
+    let config = fs::canonicalize(&config).unwrap_or(config);
     check_no_database(&config, &path)?;
     let plan = plan(args, &config, &store, &path)?;
     put(&config, &plan).map_err(|error| cannot_write(&config, &error))?;
@@ -181,7 +183,7 @@ fn check_replaceable(config: &Path, there: &fs::Metadata) -> Result<(), Problem>
         Err(Problem::new(Code::Invalid, detail, "name the file of the configuration with --config FILE"))
     };
     if there.is_symlink() {
-        return refused("is a symbolic link, which --force would replace");
+        return refused("is a symbolic link that leads nowhere");
     }
     if !there.is_file() {
         return refused("is no file");

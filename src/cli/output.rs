@@ -143,14 +143,23 @@ impl Output {
     /// Says something beside the answer, to people only.
     pub(super) fn remark(&self, text: &str) {
         if !self.json {
-            // A remark that cannot be shown is not worth failing for.
-            let _ = writeln!(io::stderr().lock(), "asat: {}", text::clean(text));
+            let _waiting = Waiting::begin();
+            remark(text);
+        }
+    }
+
+    /// The same, and does not wait until it is read: something goes on meanwhile that must not be left.
+    pub(super) fn remark_apart(&self, text: String) {
+        if !self.json {
+            // Without memory for a thread there is no remark.
+            let _ = std::thread::Builder::new().spawn(move || remark(&text));
         }
     }
 
     /// Says something beside the answer in lines that are copied as they stand, to people only.
     pub(super) fn beside(&self, text: &str) {
         if !self.json {
+            let _waiting = Waiting::begin();
             // What cannot be shown is not worth failing for.
             let _ = writeln!(io::stderr().lock(), "{text}");
         }
@@ -162,9 +171,15 @@ impl Output {
             Ok(line) if self.json => line,
             _ => problem_text(problem),
         };
+        let _waiting = Waiting::begin();
         // Nobody is left to be told where even this cannot be printed; the exit code still says it.
         let _ = writeln!(io::stderr().lock(), "{text}");
     }
+}
+
+fn remark(text: &str) {
+    // A remark that cannot be shown is not worth failing for.
+    let _ = writeln!(io::stderr().lock(), "asat: {}", text::clean(text));
 }
 
 /// Writes to standard output, for as long as its reader likes.

@@ -1,4 +1,4 @@
-//! `retention plan`: what would go, why, and what it gives back.
+//! `retention plan`: what would be retired, why, and what it gives back.
 
 use std::fmt::Write as _;
 
@@ -50,7 +50,7 @@ fn text(plan: &RetentionPlan, all: bool) -> String {
     let going = plan.versions.iter().filter(|version| !version.keep);
     let total = u64::try_from(plan.versions.len()).unwrap_or(u64::MAX);
     let mut text = format!(
-        "{}: {}\n{} of {} would go, and give back at least {} of {}\n",
+        "{}: {}\n{} of {} would be retired, and give back at least {} of {}\n",
         clean(&plan.store),
         rules(&plan.rules),
         going.clone().count(),
@@ -63,7 +63,9 @@ fn text(plan: &RetentionPlan, all: bool) -> String {
         let _ = writeln!(text, "the archive stays {over} above its budget: nothing else may be given up");
     }
     if plan.giving_back {
-        text.push_str("the space of versions that went before is still being given back: look again later\n");
+        text.push_str(
+            "the space of versions that were retired before is still being given back: look again later\n",
+        );
     }
     if plan.waiting.versions > 0 {
         let versions = counted(u64::try_from(plan.waiting.versions).unwrap_or(u64::MAX), "version");
@@ -126,19 +128,18 @@ mod tests {
         let expected = [
             "report: all for 14 days, then daily for 3 months; label \"x*\": all forever; never more than 1.0 GiB; \
              never fewer than 10",
-            "1 of 2 versions would go, and give back at least 1.5 KiB of 4.0 KiB",
+            "1 of 2 versions would be retired, and give back at least 1.5 KiB of 4.0 KiB",
             "the archive stays 2.0 KiB above its budget: nothing else may be given up",
-            "the space of versions that went before is still being given back: look again later",
+            "the space of versions that were retired before is still being given back: look again later",
             "VERSION   VERDICT  GIVES BACK  WHY",
-            "report@1  goes     1.5 KiB     it is older than \"daily for 3 months\" reaches",
+            "report@1  retired  1.5 KiB     it is older than \"daily for 3 months\" reaches",
             "report@2  stays                it is the newest version",
         ];
         assert_eq!(lines(text(&plan, true)), expected);
         assert_eq!(lines(text(&plan, false)), expected[..6]);
         plan.versions.clear();
         (plan.over_bytes, plan.giving_back, plan.rules) = (0, false, RetentionRules::default());
-        let head =
-            "report: all forever\n0 of 0 versions would go, and give back at least 1.5 KiB of 4.0 KiB\n";
+        let head = "report: all forever\n0 of 0 versions would be retired, and give back at least 1.5 KiB of 4.0 KiB\n";
         assert_eq!(text(&plan, false), head);
     }
 }

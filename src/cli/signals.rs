@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use asat_core::{Code, Problem};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use tokio::signal::unix::{Signal as Listener, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 
@@ -190,16 +190,19 @@ impl Listeners {
     async fn pass_on(&mut self, command: &mpsc::UnboundedSender<Came>) -> Infallible {
         loop {
             let (signal, number) = self.next().await;
-            let is_typed = [Signal::INT, Signal::QUIT].contains(&signal);
-            if is_typed && PAGER.load(Ordering::Relaxed) != 0 {
-                continue;
+            if let Some(pager) = pager() {
+                if [Signal::INT, Signal::QUIT].contains(&signal) {
+                    continue;
+                }
+                // It may have ended by itself.
+                let _ = kill_process(pager, Signal::TERM);
             }
             let (heard, is_heard) = oneshot::channel();
             // A command that has ended its work hears of nothing any more, and may still print.
             let _ = command.send(Came { signal, number, heard });
             tokio::select! {
                 Ok(()) = is_heard => {}
-                () = until_it_waits() => end(number),
+                () = until_it_waits() => exit(i32::from(INTERRUPTED.saturating_add(number))),
             }
         }
     }
@@ -214,13 +217,11 @@ async fn until_it_waits() {
     }
 }
 
-/// Ends the program, and the pager that shows its output.
-fn end(number: u8) -> ! {
-    if let Some(pager) = Pid::from_raw(PAGER.load(Ordering::Relaxed)) {
-        // It may have ended by itself.
-        let _ = kill_process(pager, Signal::TERM);
-    }
-    exit(i32::from(INTERRUPTED.saturating_add(number)))
+/// The pager that has the terminal, if it still runs.
+fn pager() -> Option<Pid> {
+    let pager = Pid::from_raw(PAGER.load(Ordering::Relaxed))?;
+    let has_ended = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    waitid(WaitId::Pid(pager), has_ended).is_ok_and(|ended| ended.is_none()).then_some(pager)
 }
 
 /// The signals that this process ignores, one a bit (`proc(5)`, `SigIgn`).

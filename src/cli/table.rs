@@ -100,7 +100,7 @@ pub(super) fn archived(versions: &[ArchivedVersion]) -> String {
 pub(super) fn verdicts(verdicts: &[&RetentionVerdict]) -> String {
     let rows = verdicts.iter().map(|verdict| {
         let (word, back) =
-            if verdict.keep { ("stays", String::new()) } else { ("goes", size(verdict.frees_bytes)) };
+            if verdict.keep { ("stays", String::new()) } else { ("retired", size(verdict.frees_bytes)) };
         [clean(&verdict.id), word.to_owned(), back, clean(&verdict.why)]
     });
     table(["VERSION", "VERDICT", "GIVES BACK", "WHY"], rows)

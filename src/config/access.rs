@@ -87,7 +87,7 @@ pub(super) fn tokens(raw: &raw::Config, folder: &Path) -> Result<Vec<Token>, Pro
             .map_err(|problem| Problem { detail: format!("listen.tokens: {}", problem.detail), ..problem })?;
         let file: raw::Tokens = toml::from_str(&text).map_err(|error| {
             // What stands in that file is nobody's business, so the line is not shown.
-            let detail = mistakes::in_words(&error);
+            let detail = mistakes::without_quoting(&error);
             in_file(Problem::new(Code::Configuration, detail, "write [[token]] sections, and nothing else"))
         })?;
         for raw in &file.token {
@@ -104,7 +104,7 @@ pub(super) fn tokens(raw: &raw::Config, folder: &Path) -> Result<Vec<Token>, Pro
 pub fn check_tokens(text: &str) -> Result<Vec<String>, Problem> {
     let file: raw::Tokens = toml::from_str(text).map_err(|error| {
         // What stands in that file is nobody's business, so the line is not shown.
-        let detail = mistakes::in_words(&error);
+        let detail = mistakes::without_quoting(&error);
         Problem::new(Code::Configuration, detail, "write [[token]] sections, and nothing else")
     })?;
     file.token.iter().map(|raw| token(raw).map(|token| token.name)).collect()

@@ -18,15 +18,26 @@ pub(super) fn in_one_line(text: &str, error: &toml::de::Error) -> String {
     format!("line {number}, `{line}`: {what}")
 }
 
-/// What is wrong, without the line in which it is: that may hold a secret.
-pub(super) fn in_words(error: &toml::de::Error) -> String {
-    let said = error.message().lines().map(str::trim).collect::<Vec<_>>().join(", ");
-    match SYNTAX.iter().find(|(begin, _)| said.starts_with(begin)) {
-        Some((_, words)) => (*words).to_owned(),
-        None => misread::words_with("it", &said, |key| {
-            Some(sections_of(key).join(" or ")).filter(|all| !all.is_empty())
-        }),
-    }
+fn in_words(error: &toml::de::Error) -> String {
+    let said = said(error);
+    syntax(&said).unwrap_or_else(|| {
+        let elsewhere = |key: &str| Some(sections_of(key).join(" or ")).filter(|all| !all.is_empty());
+        misread::words_with("it", &said, elsewhere)
+    })
+}
+
+/// What is wrong, without anything that stands in the file: that may be a secret.
+pub(super) fn without_quoting(error: &toml::de::Error) -> String {
+    let said = said(error);
+    syntax(&said).unwrap_or_else(|| misread::words_without_quoting("a value", &said))
+}
+
+fn said(error: &toml::de::Error) -> String {
+    error.message().lines().map(str::trim).collect::<Vec<_>>().join(", ")
+}
+
+fn syntax(said: &str) -> Option<String> {
+    SYNTAX.iter().find(|(begin, _)| said.starts_with(begin)).map(|(_, words)| (*words).to_owned())
 }
 
 /// How what the parser says of a text that is no TOML begins, and what to write.

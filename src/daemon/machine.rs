@@ -112,8 +112,8 @@ pub struct Machine {
     anchor: ArcSwapOption<Anchor>,
     /// Shared with what ends the queries of checks.
     stopping: Arc<AtomicBool>,
-    /// The versions that are being cut by pages, which compactions give way to.
-    cuts: throttle::UnderWay,
+    /// What background work gives way to, and what waits for it.
+    precedence: throttle::Precedence,
 }
 
 impl Machine {
@@ -162,7 +162,7 @@ impl Machine {
             last_cuts: Mutex::default(),
             anchor: ArcSwapOption::empty(),
             stopping: Arc::default(),
-            cuts: throttle::UnderWay::default(),
+            precedence: throttle::Precedence::default(),
         };
         Ok((machine, backings))
     }
@@ -281,7 +281,7 @@ impl Machine {
     fn compact(&self, store: &StoreName) -> Result<(), Problem> {
         let (archive, mut throttle) =
             (self.archives.of(store)?, Throttle::new(self.settings().compaction_rate));
-        let mut pace = |written| match throttle.wait(written, &self.cuts, &self.stopping) {
+        let mut pace = |written| match throttle.wait(written, &self.precedence, &self.stopping) {
             true => ControlFlow::Continue(()),
             false => ControlFlow::Break(()),
         };

@@ -57,7 +57,13 @@ fn told(later: &[Later]) -> String {
     for key in later {
         tracing::warn!("{key} has changed, which takes effect when asat is restarted");
     }
-    tracing::info!(waiting = later.len(), "the configuration was read again, and is in force");
+    match later.len() {
+        0 => tracing::info!("the configuration was read again, and is in force"),
+        waiting => tracing::info!(
+            waiting,
+            "the configuration was read again, and is in force but for what waits for a restart"
+        ),
+    }
     if later.is_empty() {
         return "Uses the new configuration".to_owned();
     }

@@ -124,7 +124,7 @@ fn file_system(place: Result<&Place, &String>) -> Option<Finding> {
 fn watch(store: &Store) -> Option<Finding> {
     let finding = |level, what: &str| finding("watch", level, what);
     Some(match store.watched? {
-        true => finding(Level::Ok, "in watch mode; the kernel tells of changes to it"),
+        true => finding(Level::Ok, "in watch mode; the kernel reports changes to it"),
         false => finding(
             Level::Note,
             "in watch mode, on a file system of which the kernel does not tell all changes: its files are looked at every \
@@ -258,7 +258,7 @@ mod tests {
         let expected = [
             (Level::Ok, "/srv/r.db is a file of 46.4 MiB"),
             (Level::Ok, "the store is on ext4, mounted at /srv"),
-            (Level::Ok, "in watch mode; the kernel tells of changes to it"),
+            (Level::Ok, "in watch mode; the kernel reports changes to it"),
             (
                 Level::Note,
                 "cut by pages; no snapshot can be taken, because its device is a plain disk or partition",

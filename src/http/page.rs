@@ -28,10 +28,11 @@ use askama::Template;
 use axum::extract::rejection::FormRejection;
 use axum::extract::{Form, OriginalUri, Request};
 use axum::http::header::{
-    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, REFERRER_POLICY, SET_COOKIE,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
-use axum::middleware::{self, Next};
+use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
@@ -41,6 +42,7 @@ use serde_json::Value;
 
 use super::access::{Access, Address, Caller, SignedIn};
 use super::problem::Failure;
+use super::requests::Name;
 use super::{Answer, Face};
 use crate::config::Role;
 use asat_wire::ProblemBody;
@@ -62,14 +64,16 @@ pub(super) fn routes(document: &Value, access: Access) -> Router<Arc<Face>> {
         .route("/assets/{name}", get(assets::show))
         .route("/sign-in", post(sign_in).get(go_home))
         .route("/sign-out", post(sign_out).get(go_home))
-        .layer(middleware::from_fn(for_people))
         .layer(Extension(access))
         .layer(Extension(Arc::new(reference::Reference::new(document))))
 }
 
 /// Whether a route is a page on which somebody who has not signed in can do that.
 pub(super) fn is_for_people(route: &str) -> bool {
-    matches!(route, "/" | "/docs" | "/page/versions/{id}" | "/page/stores/{name}" | "/page/audit")
+    matches!(
+        route,
+        "/" | "/docs" | "/page/versions/{id}" | "/page/stores/{name}" | "/page/audit" | "/page/{*rest}"
+    )
 }
 
 /// What all pages have in common.
@@ -145,17 +149,27 @@ struct ProblemPage<'a> {
     problem: &'a ProblemBody,
 }
 
-/// Shows a problem of the request as a page, if a browser asks. What is the daemon's own trouble stays what the log tells of.
-async fn for_people(request: Request, next: Next) -> Response {
-    let is_browser = request.method() == Method::GET && accepts_pages(request.headers());
+/// Shows a problem of a request for a page as a page, if a browser asks. What is the daemon's own trouble stays what the log tells of.
+pub(super) async fn for_people(request: Request, next: Next) -> Response {
+    let path = request.uri().path();
+    let is_page = path == "/" || path == "/docs" || path == "/page" || path.starts_with("/page/");
+    let is_browser = is_page && request.method() == Method::GET && accepts_pages(request.headers());
+    let name = request.extensions().get::<Name>().map(|name| name.text().to_owned());
     let response = next.run(request).await;
     let status = response.status();
-    match response.extensions().get::<ProblemBody>() {
-        Some(problem) if is_browser && status.is_client_error() => {
-            answer(status, &ProblemPage { frame: Frame::new(None), problem })
+    let Some(problem) =
+        response.extensions().get::<ProblemBody>().filter(|_| is_browser && status.is_client_error())
+    else {
+        return response;
+    };
+    let problem = ProblemBody { request: name, ..problem.clone() };
+    let mut page = answer(status, &ProblemPage { frame: Frame::new(None), problem: &problem });
+    for (header, value) in response.headers() {
+        if header != CONTENT_LENGTH && !page.headers().contains_key(header) {
+            page.headers_mut().append(header, value.clone());
         }
-        _ => response,
     }
+    page
 }
 
 fn accepts_pages(headers: &HeaderMap) -> bool {

@@ -1,4 +1,4 @@
-//! `/stores/{name}/retention`: what would go, why, and what it gives back, before it does.
+//! `/stores/{name}/retention`: what would be retired, why, and what it gives back, before it does.
 
 use std::sync::Arc;
 

@@ -355,7 +355,7 @@ fn what_retention_lets_go_is_shown_before_it_does() {
     assert_eq!(answered(&world, &["retention", "plan"]), plan);
     assert_eq!(answered(&world, &["retention", "plan", "report"]), plan);
     let text = done(&world, &["retention", "plan"]);
-    assert!(text.starts_with("report: all forever\n0 of 2 versions would go"), "{text}");
+    assert!(text.starts_with("report: all forever\n0 of 2 versions would be retired"), "{text}");
     assert!(!text.contains("VERDICT"), "{text}");
 
     let other = world.path("other.toml");
@@ -365,8 +365,8 @@ fn what_retention_lets_go_is_shown_before_it_does() {
     let plan = answered(&world, &["retention", "plan", "--config", other]);
     assert_eq!((&plan["rules"]["keep"], &plan["versions"][0]["keep"]), (&json!("the last 1"), &json!(false)));
     let text = done(&world, &["retention", "plan", "report", "--config", other, "--all"]);
-    assert!(text.starts_with("report: the last 1\n1 of 2 versions would go"), "{text}");
-    assert!(text.contains("goes") && text.contains("it is the newest version"), "{text}");
+    assert!(text.starts_with("report: the last 1\n1 of 2 versions would be retired"), "{text}");
+    assert!(text.contains("retired  ") && text.contains("it is the newest version"), "{text}");
     assert_eq!(world.get("/versions").json()["versions"].as_array().unwrap().len(), 2, "nothing went");
 
     refused(&world, &["retention", "plan", "none"], 4, "unknown_store");

@@ -32,8 +32,10 @@ pub(crate) const SHORT_FRAME_BYTES: usize = 64;
 pub(crate) const MOST_WHEN_MERGED: u32 = 64;
 /// A difference below this share of a page is taken without looking how long the whole page would be.
 const TAKEN_UNSEEN: usize = 16;
-/// So is one below this share of the whole page's last frame: one page hardly becomes that much shorter.
+/// So is one below this share of the whole page's last frame, as one page hardly becomes that much shorter, but none above this share of
+/// the page.
 const TAKEN_UNSEEN_OF_WHOLE: usize = 2;
+const MOST_TAKEN_UNSEEN: usize = 4;
 
 /// A dictionary is about this long. From 16 KiB on zstd sets itself up for long inputs, and pages become a fifth longer at the same level.
 const DICTIONARY_BYTES: usize = 15 << 10;
@@ -100,21 +102,21 @@ impl Encoder {
     }
 
     /// The shortest frame of a page: its difference from the page before if there is one, and the
-    /// difference is at least a quarter shorter than the whole page, or else the whole page. A long difference is not laid upon many.
+    /// difference is at least a quarter shorter than the whole page is, or is likely to be, or else the whole page. A long difference is not laid upon many.
     pub(crate) fn encode<'a>(
         &'a mut self,
         page: &'a [u8],
         before: Option<Before<'_>>,
     ) -> (Encoding, &'a [u8]) {
         let Self { context, difference, patch, .. } = self;
-        let difference = before.and_then(|before| match before.depth < MOST_LONG_DIFFERENCES {
-            true => shorter(context, difference, patch, page, before.page),
-            // A frame as short as that is nearly always a patch.
-            false => make_patch(before.page, page, SHORT_FRAME_BYTES, patch).then_some(patch.as_slice()),
+        let difference = before.and_then(|before| {
+            let most_bytes =
+                if before.depth < MOST_LONG_DIFFERENCES { page.len() } else { SHORT_FRAME_BYTES };
+            shorter(context, difference, patch, page, before.page).filter(|made| made.len() <= most_bytes)
         });
-        let whole_before = before.map_or(0, |before| before.whole_bytes);
-        let is_short =
-            |made: &&[u8]| made.len() < (page.len() / TAKEN_UNSEEN).max(whole_before / TAKEN_UNSEEN_OF_WHOLE);
+        let of_whole = before.map_or(0, |before| before.whole_bytes / TAKEN_UNSEEN_OF_WHOLE);
+        let unseen = of_whole.clamp(page.len() / TAKEN_UNSEEN, page.len() / MOST_TAKEN_UNSEEN);
+        let is_short = |made: &&[u8]| made.len() < unseen;
         if let Some(short) = difference.filter(is_short) {
             return (Encoding::Difference, short);
         }

@@ -19,18 +19,6 @@ pub enum Server {
 }
 
 impl Server {
-    /// Whether it is this machine, as far as the address says.
-    #[must_use]
-    pub fn is_here(&self) -> bool {
-        match self {
-            Self::Unix(_) => true,
-            Self::Tcp { host, .. } => {
-                let is_loopback = host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
-                is_loopback || host.eq_ignore_ascii_case("localhost")
-            }
-        }
-    }
-
     /// Where the daemon listens unless it is configured otherwise.
     pub const DEFAULT: &str = "unix:/run/asat/asat.sock";
 

@@ -15,9 +15,22 @@ where
     let value = Value::deserialize(deserializer)?;
     let whole = value.as_u64().or_else(|| from_float(value.as_f64()?));
     whole.and_then(|whole| N::try_from(whole).ok()).ok_or_else(|| {
-        let wanted = if whole.is_some() { "a smaller number" } else { "a whole number, as 5" };
-        D::Error::custom(format!("invalid value: {value}, expected {wanted}"))
+        let is_large = value.as_f64().is_some_and(|number| number > MOST_AS_FLOAT);
+        let wanted = if whole.is_some() || is_large { "a smaller number" } else { "a whole number, as 5" };
+        D::Error::custom(format!("invalid value: {}, expected {wanted}", kind(&value)))
     })
+}
+
+/// What stands there, in the words of other readers. A text may be a secret, or long.
+fn kind(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(truth) => format!("boolean `{truth}`"),
+        Value::Number(number) => format!("integer `{number}`"),
+        Value::String(_) => "string".to_owned(),
+        Value::Array(_) => "sequence".to_owned(),
+        Value::Object(_) => "map".to_owned(),
+    }
 }
 
 fn from_float(number: f64) -> Option<u64> {

@@ -71,13 +71,13 @@ pub(super) async fn export(
         let name = exported_name(range.store.as_str(), version.number);
         let file = Target::new(&made.path().join(&name), false)?;
         bytes += copy(version, &file, client, bars).await?;
-        sums += &target.sum(made.path(), &name)?;
+        sums += &target.sum(made.path(), &name).await?;
     }
     let manifest = Manifest { format: Manifest::FORMAT, store: range.store.to_string(), versions: entries };
     let manifest = serde_json::to_vec_pretty(&manifest)
         .map_err(|error| Problem::new(Code::Internal, error.to_string(), "report this as a defect"))?;
     target.write(made.path(), Manifest::FILE, &manifest)?;
-    sums += &target.sum(made.path(), Manifest::FILE)?;
+    sums += &target.sum(made.path(), Manifest::FILE).await?;
     target.write(made.path(), Manifest::SUMS, sums.as_bytes())?;
     target.finish(made)?;
     let versions = versions.into_iter().map(|version| version.id).collect();
@@ -180,8 +180,11 @@ impl Folder {
     }
 
     /// The line with the checksum of a file.
-    fn sum(&self, folder: &Path, name: &str) -> Result<String, Problem> {
-        let read = File::open(folder.join(name)).and_then(sha256_of);
+    async fn sum(&self, folder: &Path, name: &str) -> Result<String, Problem> {
+        let file = folder.join(name);
+        // A signal is heard meanwhile.
+        let read = tokio::task::spawn_blocking(move || File::open(file).and_then(sha256_of)).await;
+        let read = read.unwrap_or_else(|error| Err(io::Error::other(error)));
         Ok(format!("{}  {name}\n", read.map_err(|error| self.cannot("be read back", &error))?))
     }
 

@@ -17,7 +17,6 @@ use crate::daemon::progress::Meter;
 impl Machine {
     /// Fixes a version's content in the archive.
     pub(super) fn cut_by_pages(&self, cutting: &Cutting<'_>, store: &Store) -> Result<Cut, CutFailure> {
-        let _under_way = self.cuts.begin();
         self.read_newest(&cutting.id.store).map_err(not_begun)?;
         match self.track_of(store) {
             Some(track) => self.cut_tracked(cutting, store, track),
@@ -57,7 +56,7 @@ impl Machine {
         base: Option<u64>,
         read: impl FnOnce(&Checks<'_>, &mut dyn PageSink) -> Result<(Read, Vec<CheckResult>), CutError>,
     ) -> Result<(Cut, u32), CutFailure> {
-        let id = cutting.id;
+        let (id, _under_way) = (cutting.id, self.precedence.cut());
         let archive = self.archives.of(&id.store).map_err(not_begun)?;
         let meter = Meter::new(id.to_string(), "cut", "pages", self.progress_sink());
         let sink = Sink::new(&archive, id.number, meter);

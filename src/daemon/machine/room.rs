@@ -31,6 +31,7 @@ impl Machine {
     /// Compacts as fast as can be, after a compaction that is under way.
     fn compact_at_once(&self, store: &StoreName) {
         let Ok(archive) = self.archives.of(store) else { return };
+        let _hurried = self.precedence.hurry();
         let compacted = archive.compact(&mut |_| match self.stopping.load(Ordering::Relaxed) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),

@@ -17,33 +17,53 @@ const CREDIT: Duration = Duration::from_millis(250);
 /// space that they need.
 const GIVES_WAY: Duration = Duration::from_millis(20);
 
-/// Versions that are being cut.
+/// What background work gives way to: versions that are being cut. It does not if somebody waits for it.
 #[derive(Default)]
-pub(super) struct UnderWay {
-    count: Mutex<usize>,
-    over: Condvar,
+pub(super) struct Precedence {
+    now: Mutex<Now>,
+    changed: Condvar,
 }
 
-/// A version that is being cut, until it is dropped.
-pub(super) struct OneMore<'a>(&'a UnderWay);
+/// How many versions are being cut, and how many wait for background work to end.
+#[derive(Default)]
+struct Now {
+    cuts: usize,
+    waiting: usize,
+}
 
-impl UnderWay {
-    pub(super) fn begin(&self) -> OneMore<'_> {
-        *lock(&self.count) += 1;
-        OneMore(self)
+/// Counts until it is dropped.
+pub(super) struct Counted<'a>(&'a Precedence, fn(&mut Now) -> &mut usize);
+
+impl Precedence {
+    /// A version is being cut.
+    pub(super) fn cut(&self) -> Counted<'_> {
+        self.count(|now| &mut now.cuts)
     }
 
-    /// Waits until none is, or for the given time.
-    fn wait(&self, at_most: Duration) {
-        let waited = self.over.wait_timeout_while(lock(&self.count), at_most, |count| *count > 0);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    /// Somebody waits until background work has ended: it is as fast as it can be.
+    pub(super) fn hurry(&self) -> Counted<'_> {
+        self.count(|now| &mut now.waiting)
+    }
+
+    fn count(&self, which: fn(&mut Now) -> &mut usize) -> Counted<'_> {
+        *which(&mut lock(&self.now)) += 1;
+        self.changed.notify_all();
+        Counted(self, which)
+    }
+
+    /// Waits until no version is being cut, or for the given time. Answers whether somebody waits for background work.
+    fn give_way(&self, at_most: Duration) -> bool {
+        let goes_first = |now: &mut Now| now.cuts > 0 && now.waiting == 0;
+        let waited = self.changed.wait_timeout_while(lock(&self.now), at_most, goes_first);
+        waited.unwrap_or_else(PoisonError::into_inner).0.waiting > 0
     }
 }
 
-impl Drop for OneMore<'_> {
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        *lock(&self.0.count) -= 1;
-        self.0.over.notify_all();
+        let Self(precedence, which) = self;
+        *which(&mut lock(&precedence.now)) -= 1;
+        precedence.changed.notify_all();
     }
 }
 
@@ -61,9 +81,11 @@ impl Throttle {
     }
 
     /// Takes note of bytes written, and waits until they are due; versions that are being cut come first. `false`: the daemon stops.
-    pub(super) fn wait(&mut self, written: u64, cuts: &UnderWay, stopping: &AtomicBool) -> bool {
+    pub(super) fn wait(&mut self, written: u64, precedence: &Precedence, stopping: &AtomicBool) -> bool {
         self.written += written;
-        cuts.wait(GIVES_WAY);
+        if precedence.give_way(GIVES_WAY) {
+            return !stopping.load(Ordering::Relaxed);
+        }
         loop {
             if stopping.load(Ordering::Relaxed) {
                 return false;
@@ -113,25 +135,29 @@ mod tests {
 
     #[test]
     fn a_stop_ends_the_wait() {
-        let cuts = UnderWay::default();
-        assert!(!Throttle::new(1).wait(u64::MAX, &cuts, &AtomicBool::new(true)));
-        assert!(Throttle::new(u64::MAX).wait(1000, &cuts, &AtomicBool::new(false)));
+        let none = Precedence::default();
+        assert!(!Throttle::new(1).wait(u64::MAX, &none, &AtomicBool::new(true)));
+        assert!(Throttle::new(u64::MAX).wait(1000, &none, &AtomicBool::new(false)));
     }
 
     #[test]
     fn versions_that_are_being_cut_come_first_but_not_for_ever() {
-        let (cuts, go_on) = (UnderWay::default(), AtomicBool::new(false));
-        let one = cuts.begin();
+        let (precedence, go_on) = (Precedence::default(), AtomicBool::new(false));
+        let one = precedence.cut();
         let began = Instant::now();
-        assert!(Throttle::new(u64::MAX).wait(1, &cuts, &go_on));
+        assert!(Throttle::new(u64::MAX).wait(1, &precedence, &go_on));
         assert!(began.elapsed() >= GIVES_WAY, "it did not wait");
-        let another = cuts.begin();
+        let another = precedence.cut();
         drop(one);
-        assert_eq!(*lock(&cuts.count), 1);
+        assert_eq!(lock(&precedence.now).cuts, 1);
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| cuts.wait(Duration::from_secs(600)));
+            let waits = scope.spawn(|| precedence.give_way(Duration::from_secs(600)));
             drop(another);
-            waits.join().unwrap();
+            assert!(!waits.join().unwrap());
         });
+        // If somebody waits for it, neither they nor the rate hold it up.
+        let (_cut, _hurried) = (precedence.cut(), precedence.hurry());
+        assert!(precedence.give_way(Duration::from_secs(600)));
+        assert!(Throttle::new(1).wait(u64::MAX, &precedence, &go_on));
     }
 }

@@ -28,6 +28,8 @@ use asat_wire::{Diff, DiffLine, Side, TableDiff};
 /// Of so many tables the first rows are shown, and of each so many.
 const MOST_TABLES: usize = 10;
 const MOST_ROWS: u64 = 5;
+/// So many publications are shown.
+const MOST_PUBLISHED: usize = 50;
 /// Of so many versions it is drawn what they changed, and of so many tables.
 const DRAWN: usize = 30;
 const DRAWN_TABLES: usize = 4;
@@ -96,11 +98,12 @@ pub(super) async fn show(
     let tools = tools(&id, before.as_ref(), version.path.as_deref());
     let page = Page {
         frame: Frame::of(&caller, signed_in),
-        older: version.publication_count.saturating_sub(version.publications.len()),
+        older: version.publication_count.saturating_sub(version.publications.len().min(MOST_PUBLISHED)),
         published: version
             .publications
             .iter()
             .rev()
+            .take(MOST_PUBLISHED)
             .map(|publication| Published::new(publication, now))
             .collect(),
         item: Item::new(version, at, now),

@@ -151,7 +151,7 @@ fn a_file_in_the_way_is_named_with_what_to_do() {
         (
             &["export", "report@1", "--to", &store, "--force"],
             3,
-            "is the file of the store report",
+            "is the path of the store report",
             "asat restore",
         ),
         (
@@ -167,6 +167,13 @@ fn a_file_in_the_way_is_named_with_what_to_do() {
         assert!(said.contains(mistake) && said.contains(advice), "{arguments:?}:\n{said}");
     }
     assert_eq!(fs::read_to_string(there).unwrap(), "somebody's");
+    // What a link leads to gets its first store, and the link stays.
+    let (linked, link) = (world.path("linked.toml"), world.path("link.toml"));
+    fs::write(&linked, "state = \"other\"\n").unwrap();
+    std::os::unix::fs::symlink(&linked, &link).unwrap();
+    let output = world.asat(&["init", "--store", &store, "-c", link.to_str().unwrap()]);
+    assert!(fs::read_to_string(&linked).unwrap().contains("[[store]]"), "{output:?}");
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert_eq!(fs::read(of_another).unwrap(), b"SQLite format 3\0");
     assert_eq!(fs::read(world.store()).unwrap(), was);
 }

@@ -68,6 +68,48 @@ fn a_signal_ends_a_command_whose_output_nobody_reads() {
     assert_eq!(child.wait().unwrap().code(), Some(143));
 }
 
+/// The writing end of a pipe that is full, and its other end.
+fn full() -> (std::io::PipeReader, std::io::PipeWriter) {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    // So much a pipe holds (`pipe(7)`).
+    std::io::Write::write_all(&mut writer, &[0; 64 << 10]).unwrap();
+    (reader, writer)
+}
+
+#[test]
+fn a_signal_ends_a_command_whose_messages_nobody_reads() {
+    let world = world_with_history();
+    let (_reader, writer) = full();
+    let mut child = command(&world, &["show", "report@99"]).stderr(writer).spawn().unwrap();
+    wait_until_it_listens(&child);
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+}
+
+#[test]
+fn a_command_hears_of_a_signal_though_nobody_reads_what_asat_says() {
+    let world = world_with_history();
+    let (_reader, writer) = full();
+    let mut asat =
+        command(&world, &["exec", "report@1", "--ttl", "1s", "--", "sh", "-c", "echo; exec sleep 1000"]);
+    let mut child = asat.stderr(writer).spawn().unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    let lease = answered(&world, &["leases"])["leases"][0]["lease"].as_str().unwrap().to_owned();
+    answered(&world, &["leases", "revoke", &lease, "--reason", "a test"]);
+    // It cannot be renewed any more, and a thread says so.
+    let threads = || fs::read_dir(format!("/proc/{}/task", child.id())).map_or(0, Iterator::count);
+    let before = threads();
+    while threads() == before {
+        std::thread::yield_now();
+    }
+    // The first one is the command's. What asat says of the lease in the end waits for a reader, too.
+    while child.try_wait().unwrap().is_none() {
+        let _ = kill_process(Pid::from_child(&child), Signal::TERM);
+        std::thread::yield_now();
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+}
+
 #[test]
 fn a_second_signal_ends_what_waits_for_a_daemon_that_does_not_answer() {
     let world = world_with_history();

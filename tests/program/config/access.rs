@@ -32,12 +32,12 @@ fn a_file_of_tokens_is_read_only_where_nobody_else_can() {
     assert_eq!(both.tokens.iter().map(|token| token.name.as_str()).collect::<Vec<_>>(), ["b", "a"]);
 
     for (wrong, part) in [
-        ("state = \"x\"".to_owned(), "there is no"),
-        ("[[store]]\nname = \"x\"".to_owned(), "there is no"),
+        ("state = \"x\"".to_owned(), "there is a key that is not known here"),
+        ("[[store]]\nname = \"x\"".to_owned(), "these are known: token"),
         ("secret".to_owned(), "[[token]]"),
-        (format!("{token}secret = \"s3cret-text\""), "there is no"),
+        (format!("{token}secret = \"s3cret-text\""), "there is a key that is not known here"),
         (token.replace(HASH, "s3cret-text"), "token.sha256"),
-        (token.replace("read", "rood"), "cannot be"),
+        (token.replace("read", "s3cret"), "is not known; these are known: read, publish, admin"),
         ("x".repeat((1 << 20) + 1), "longer than"),
     ] {
         fs::write(&path, wrong).unwrap();

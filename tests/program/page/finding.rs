@@ -50,6 +50,18 @@ fn a_store_has_a_page_that_says_what_retention_retires_next_and_what_was_verifie
         "{verified}"
     );
     assert_eq!(browser.complaints(), Vec::<String>::new());
+    // A browser gets a page, whatever is wrong with an address.
+    let cookie = site.session("read");
+    for path in ["/page/stores/nowhere", "/page/versions/report@99", "/page/nothing", "/?day=2026-02-30"] {
+        let answer = site.call("GET", path, &[("Cookie", &cookie), ("Accept", "text/html")], "");
+        let (kind, page) =
+            (answer.header("content-type").unwrap_or_default(), String::from_utf8_lossy(&answer.body));
+        assert!(answer.status >= 400 && kind.starts_with("text/html"), "{path}: {answer}");
+        assert!(
+            page.contains("Back to the status page") && page.contains("The log names this request"),
+            "{path}: {page}"
+        );
+    }
     let unknown = site.world.get("/page/stores/nowhere");
     unknown.expect_problem(404, "unknown_store");
 }
