@@ -458,8 +458,9 @@ fn capacity_is_shown_until_somebody_stops_it() {
     refused(&world, &["why", "report@9"], 4, "unknown_version");
     refused(&world, &["acknowledge", "group vg: short"], 4, "not_found");
 
-    let mut command = Command::new(env!("CARGO_BIN_EXE_asat"));
-    command.args(["capacity", "--watch", "--json"]);
+    // Tests may be run by something that ignores a signal, as a shell does in the background, and that is inherited.
+    let mut command = Command::new("env");
+    command.args(["--default-signal", env!("CARGO_BIN_EXE_asat"), "capacity", "--watch", "--json"]);
     command.env("ASAT_SERVER", format!("unix:{}", world.socket().display()));
     let mut follower = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
