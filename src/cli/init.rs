@@ -73,18 +73,23 @@ pub(super) fn init(args: &InitArgs, output: &Output) -> Result<(), Failure> {
     Err(Problem::new(Code::Configuration, detail, "do what the lines that begin with `problem` say").into())
 }
 
+/// What to do if a file cannot be the configuration.
+const ANOTHER: &str = "name another file for the configuration with --config FILE";
+
+/// Why a file is not written.
+fn refused(config: &Path, what: &str, hint: &str) -> Problem {
+    Problem::new(Code::Invalid, format!("{} {what}, and nothing was changed", config.display()), hint)
+}
+
 /// Refuses a file for the configuration that belongs to a database: SQLite, or a program that has it open, would go on without it.
 fn check_no_database(config: &Path, store: &Path) -> Result<(), Problem> {
-    let refused = |what: String| {
-        let detail = format!("{} {what}, and nothing was changed", config.display());
-        Err(Problem::new(Code::Invalid, detail, "name another file for the configuration with --config FILE"))
-    };
+    let refused = |what: &str| Err(refused(config, what, ANOTHER));
     let place = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
     if place(config).is_some() && place(config) == place(store) {
-        return refused("is the store itself".to_owned());
+        return refused("is the store itself");
     }
     match sidecar::database_of(config) {
-        Some(database) => refused(format!("belongs to the database {}", database.display())),
+        Some(database) => refused(&format!("belongs to the database {}", database.display())),
         None => Ok(()),
     }
 }
@@ -178,10 +183,7 @@ fn plan(args: &InitArgs, config: &Path, store: &StoreName, path: &Path) -> Resul
 
 /// Refuses to replace what can be no configuration, however broken: a database, say.
 fn check_replaceable(config: &Path, there: &fs::Metadata) -> Result<(), Problem> {
-    let refused = |what: &str| {
-        let detail = format!("{} {what}, and nothing was changed", config.display());
-        Err(Problem::new(Code::Invalid, detail, "name the file of the configuration with --config FILE"))
-    };
+    let refused = |what: &str| Err(refused(config, what, ANOTHER));
     if there.is_symlink() {
         return refused("is a symbolic link that leads nowhere");
     }
@@ -208,10 +210,7 @@ fn added(
     section: &str,
     before: Option<fs::Metadata>,
 ) -> Result<Plan, Problem> {
-    let refused = |what: &str, hint: &str| {
-        let detail = format!("{} {what}, and nothing was changed", config.display());
-        Problem::new(Code::Invalid, detail, hint)
-    };
+    let refused = |what: &str, hint: &str| refused(config, what, hint);
     let found = Config::load(config)?;
     if !found.stores.is_empty() || found.follow.is_some() {
         let hint =

@@ -308,11 +308,12 @@ fn prune_all(args: &PruneArgs, output: &Output) -> Result<(), Failure> {
             manifests: u64::try_from(pruned.manifests).unwrap_or(u64::MAX),
             dry_run: args.dry_run,
         };
-        output.done(&pruned, |RemotePruned { store, files, bytes, manifests, dry_run }| {
+        let text = |RemotePruned { store, files, bytes, manifests, dry_run }: &RemotePruned| {
             let done = if *dry_run { "would be deleted" } else { "deleted" };
             let (files, manifests) = (counted(*files, "file"), counted(*manifests, "manifest"));
             format!("{store}: {files} ({}) and {manifests} {done}", size(*bytes))
-        })?;
+        };
+        if args.dry_run { output.answer(&pruned, text)? } else { output.done(&pruned, text)? }
     }
     Ok(done?)
 }

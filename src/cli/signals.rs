@@ -22,7 +22,8 @@ use tokio::sync::{mpsc, oneshot};
 use super::exit::INTERRUPTED;
 use super::output::Failure;
 
-/// How often it is looked whether a command that has not heard a signal waits for somebody outside, and how often in a row it must.
+/// A command that has not heard a signal is looked at after each such time. If it waits for somebody outside at so many looks in a row, the
+/// program ends.
 const LOOK: Duration = Duration::from_millis(100);
 const LOOKS: u32 = 3;
 /// How long what must not be left half done goes on after a signal.

@@ -53,6 +53,16 @@ fn the_document_of_all_keys_is_what_the_program_prints() {
     run(folder.path(), "umask 022; asat configuration > asat.toml; asat serve --check --config asat.toml");
 }
 
+/// The daemon of the `asat.toml` in a folder, once it is ready.
+fn serve(folder: &Path) -> Running {
+    let mut command = Command::new(ASAT);
+    command.args(["serve", "--config", "asat.toml"]).current_dir(folder);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut daemon = Running::spawn(command);
+    daemon.wait_for("listen: ready").unwrap();
+    daemon
+}
+
 #[test]
 fn the_quick_start_of_the_readme_runs_from_its_first_line_to_its_last() {
     let folder = tempfile::Builder::new().prefix("asat-test.").tempdir().unwrap();
@@ -60,18 +70,11 @@ fn the_quick_start_of_the_readme_runs_from_its_first_line_to_its_last() {
         panic!("the quick start has another number of examples");
     };
     let begin = begin.replace("/tmp/asat-try", folder.path().to_str().unwrap());
-    let (prepare, serve) = begin.trim_end().rsplit_once('\n').unwrap();
-    assert!(serve.starts_with("asat serve --config asat.toml "), "{serve}");
+    let (prepare, last) = begin.trim_end().rsplit_once('\n').unwrap();
+    assert!(last.starts_with("asat serve --config asat.toml "), "{last}");
     // The program under test is built already.
     run(folder.path(), &format!("make() {{ [ \"$*\" = build ]; }}\n{prepare}"));
-    let serve = || {
-        let mut command = Command::new(ASAT);
-        command.args(["serve", "--config", "asat.toml"]).current_dir(folder.path());
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        let mut daemon = Running::spawn(command);
-        daemon.wait_for("listen: ready").unwrap();
-        daemon
-    };
+    let serve = || serve(folder.path());
     let mut daemon = serve();
     let months_later = months_later.replace("/tmp/asat-try", folder.path().to_str().unwrap());
     let said = run(folder.path(), &months_later);
@@ -100,14 +103,7 @@ fn the_quick_start_of_the_readme_runs_from_its_first_line_to_its_last() {
 #[test]
 fn the_tutorial_runs_from_its_first_line_to_its_last() {
     let folder = tempfile::Builder::new().prefix("asat-test.").tempdir().unwrap();
-    let serve = || {
-        let mut command = Command::new(ASAT);
-        command.args(["serve", "--config", "asat.toml"]).current_dir(folder.path());
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        let mut daemon = Running::spawn(command);
-        daemon.wait_for("listen: ready").unwrap();
-        daemon
-    };
+    let serve = || serve(folder.path());
     let (mut daemon, mut said) = (None, String::new());
     for chapter in TUTORIAL.split("\n## ") {
         for (nth, example) in examples(chapter, "sh").into_iter().enumerate() {
@@ -156,14 +152,10 @@ fn the_document_of_troubles_lists_each_code_with_its_exit_code() {
 fn the_example_of_what_changed_runs() {
     let folder = tempfile::Builder::new().prefix("asat-test.").tempdir().unwrap();
     let mut examples_in_order = examples(CHANGES, "sh").into_iter();
-    let (prepare, serve) = examples_in_order.next().unwrap().rsplit_once('\n').unwrap();
-    assert_eq!(serve, "asat serve --config asat.toml");
+    let (prepare, last) = examples_in_order.next().unwrap().rsplit_once('\n').unwrap();
+    assert_eq!(last, "asat serve --config asat.toml");
     run(folder.path(), prepare);
-    let mut command = Command::new(ASAT);
-    command.args(["serve", "--config", "asat.toml"]).current_dir(folder.path());
-    command.stdin(Stdio::null()).stdout(Stdio::null());
-    let mut daemon = Running::spawn(command);
-    daemon.wait_for("listen: ready").unwrap();
+    let mut daemon = serve(folder.path());
     let said: Vec<String> = examples_in_order.map(|example| run(folder.path(), example)).collect();
     let [_, totals, rows, history, all] = said.as_slice() else {
         panic!("docs/changes.md has other examples");
