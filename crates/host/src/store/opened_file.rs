@@ -1,10 +1,15 @@
 //! A file that SQLite has open, read through SQLite's own descriptor: to open it once more and close it would lose its locks.
 #![allow(unsafe_code)]
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::ptr;
 
 use rusqlite::{Connection, ffi};
+
+use super::wal::INDEX;
+
+/// The length of the wal-index's first part, as SQLite maps it (`WALINDEX_PGSZ`).
+const INDEX_PART: c_int = 32 << 10;
 
 /// The most that is read at once. SQLite's own files take less than 128 KiB.
 pub(super) const MOST_AT_ONCE: usize = 64 << 10;
@@ -63,6 +68,24 @@ impl<'a> OpenedFile<'a> {
         // SAFETY: the file is open, as its connection is, and SQLite writes a number where it is told.
         let answer = unsafe { self.methods.xFileSize?(self.file, &raw mut length) };
         u64::try_from(length).ok().filter(|_| answer == ffi::SQLITE_OK)
+    }
+
+    /// The first bytes of the wal-index, as they are now; nothing if SQLite has none in shared memory that it may write. This is asked of the
+    /// database's file.
+    pub(super) fn wal_index(&self) -> Option<[u8; INDEX]> {
+        let mut part: *mut c_void = ptr::null_mut();
+        // SAFETY: the file is open, as its connection is, and SQLite writes where it has mapped the part, or nothing if it has not.
+        let answer = unsafe { self.methods.xShmMap?(self.file, 0, INDEX_PART, 0, &raw mut part) };
+        if answer != ffi::SQLITE_OK || part.is_null() {
+            return None;
+        }
+        let mut bytes = [0; INDEX];
+        for (at, word) in bytes.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+            // SAFETY: SQLite has mapped more than is read here, at the start of a page of memory, and keeps it for as long as the connection is
+            // open. Others write it meanwhile, so each word is read as it is at that moment.
+            *word = unsafe { part.cast::<u32>().add(at).read_volatile() }.to_ne_bytes();
+        }
+        Some(bytes)
     }
 
     /// Whether a connection, of whatever process, holds the lock of those who write. If that cannot be told, nobody does.
