@@ -127,8 +127,7 @@ fn of_store(store: &Store) -> Vec<Step> {
 
 fn text(status: &Status, now: Timestamp) -> String {
     let Status { server, daemon, stores, leases, clock, .. } = status;
-    let mut text =
-        format!("asat {} at {}: {}\n", clean(&daemon.version), clean(server), clean(&daemon.status));
+    let mut text = format!("asat {} at {}: {}\n", clean(&daemon.version), clean(server), how_it_is(status));
     if clock.doubted {
         let _ = writeln!(
             text,
@@ -164,6 +163,16 @@ fn text(status: &Status, now: Timestamp) -> String {
         let _ = writeln!(text, "  {mark} {}\n    {}", clean(&step.why), clean(&step.what));
     }
     text
+}
+
+/// How the daemon is, or how many things cannot wait: the daemon is well while a bucket is away.
+fn how_it_is(status: &Status) -> String {
+    let urgent = status.next.iter().filter(|step| step.urgent).count();
+    match urgent {
+        0 => clean(&status.daemon.status),
+        1 => "1 thing needs attention".to_owned(),
+        urgent => format!("{urgent} things need attention"),
+    }
 }
 
 /// How what can run out of space stands as a whole.

@@ -102,6 +102,7 @@ fn what_is_wrong_comes_with_what_to_do() {
     status.next = next(&status);
     let said = text(&status, now());
     for line in [
+        "asat 0.1.0 at unix:/run/asat/asat.sock: 4 things need attention\n",
         "alarms  2, of which 1 not acknowledged\n",
         "  ! no space\n    add a disk; then asat acknowledge 'group vg: short'\n",
         "  ! the machine's clock is doubted, and nothing ends by it\n    asat clock\n",

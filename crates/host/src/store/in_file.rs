@@ -3,8 +3,9 @@
 //!
 //! If SQLite uses no WAL, these are all pages: nobody writes to the file as long as a reader has its lock.
 //!
-//! If it uses one, and all of the WAL is in the file, these are all pages, too. No checkpoint moves what is committed later past the mark of a
-//! transaction. So if the wal-index says of its last frame that it is in the file, the transaction sees this frame, and the file stays as it is.
+//! If it uses one, and all of the WAL is in the file, these are all pages, too. A checkpoint moves nothing past the mark of a transaction. So if
+//! the frames that the wal-index says to be in the file are all that it has *afterwards*, the transaction sees the last one, no page had a
+//! newer frame that a checkpoint would have moved in its place, and the file stays as it is.
 //!
 //! Else these are the pages of which the WAL has no frame. A transaction sees of a page its newest frame among those up to the
 //! transaction's own last one, and what the file has if there is none. As long as the transaction lasts,
@@ -16,11 +17,13 @@
 //! Whether SQLite uses a WAL is asked of SQLite, and not of the file's header: it uses one that lies beside a file in rollback mode, too.
 //! Whatever looks like a frame counts as one, also what is left of an earlier generation: then SQLite is asked for the page.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use asat_core::PageSize;
 
 use super::opened_file::{MOST_AT_ONCE, OpenedFile};
 use super::scan::Source;
-use super::wal::{Index, WAL_HEADER, frame_length, is_header, offset_after};
+use super::wal::{Index, WAL_HEADER, frame_length, is_header, offset_after, read_words};
 
 /// The byte in whose page nothing is ever stored, since SQLite locks bytes there.
 /// <https://www.sqlite.org/fileformat.html#the_lock_byte_page>
@@ -41,6 +44,11 @@ pub(super) struct InFile<'a> {
 impl<'a> InFile<'a> {
     /// The file that a transaction reads. Nothing: SQLite is to be asked for all pages, as the WAL cannot be read, or that is as fast.
     pub(super) fn of(source: &Source<'a>) -> Option<Self> {
+        Self::by(source, |word| word.load(Ordering::Acquire))
+    }
+
+    /// The same, with how a word of the wal-index is read.
+    fn by(source: &Source<'a>, load: impl FnMut(&AtomicU32) -> u32) -> Option<Self> {
         let (connection, page_size) = (source.connection, source.content.page_size);
         if connection.is_autocommit() {
             // There is no transaction any more, and the next statement says why.
@@ -48,7 +56,7 @@ impl<'a> InFile<'a> {
         }
         let file = OpenedFile::database(connection)?;
         let mode = connection.query_row("PRAGMA journal_mode", [], |row| row.get::<_, String>(0)).ok()?;
-        let mut elsewhere = match mode == "wal" && !is_backfilled(&file, page_size) {
+        let mut elsewhere = match mode == "wal" && !is_backfilled(&file, page_size, load) {
             true => pages_of(&OpenedFile::wal(connection)?, page_size, source.content.page_count)?,
             false => Vec::new(),
         };
@@ -75,9 +83,14 @@ impl<'a> InFile<'a> {
 }
 
 /// Whether the database's file has all that is in the WAL; not if that cannot be told.
-fn is_backfilled(file: &OpenedFile<'_>, page_size: PageSize) -> bool {
-    let index = file.wal_index().and_then(|bytes| Index::read(&bytes, page_size));
-    index.is_some_and(|index| index.is_backfilled())
+fn is_backfilled(
+    file: &OpenedFile<'_>,
+    page_size: PageSize,
+    mut load: impl FnMut(&AtomicU32) -> u32,
+) -> bool {
+    let Some(words) = file.wal_index() else { return false };
+    let index = Index::read(&read_words(|at| words.get(at).map_or(0, &mut load)), page_size);
+    index.is_some_and(|index| index.page_size == page_size && index.backfilled == index.place.frame)
 }
 
 /// The pages of which a WAL has a frame; nothing if it cannot be read, is none, or has so many frames that finding them takes longer than
@@ -113,6 +126,7 @@ mod tests {
 
     use super::*;
     use crate::store::content::Content;
+    use crate::store::wal::INDEX;
 
     const ROWS: i64 = 120;
 
@@ -177,8 +191,11 @@ mod tests {
 
     /// The same, unless all are to be asked of SQLite.
     fn try_found(source: &Source<'_>) -> Option<Vec<(u32, Vec<u8>)>> {
+        InFile::of(source).map(|in_file| all_of(in_file, source))
+    }
+
+    fn all_of(mut in_file: InFile<'_>, source: &Source<'_>) -> Vec<(u32, Vec<u8>)> {
         let size = source.content.page_size.as_usize();
-        let mut in_file = InFile::of(source)?;
         let (mut pages, mut next) = (Vec::new(), 1);
         while next <= source.content.page_count {
             match in_file.read(next, source.content.page_count) {
@@ -194,7 +211,7 @@ mod tests {
                 None => next += 1,
             }
         }
-        Some(pages)
+        pages
     }
 
     #[test]
@@ -274,6 +291,31 @@ mod tests {
         let _ = store.writer.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(()));
         let later = super::tests::found(&source);
         assert!(later.len() < all && later.iter().all(|page| found.contains(page)), "{}", later.len());
+    }
+
+    /// A checkpoint leaves out a frame of a page that has a newer one.
+    #[test]
+    fn a_commit_and_a_checkpoint_while_the_index_is_read_show_nothing_that_the_transaction_does_not_see() {
+        for at in 0..INDEX / 4 {
+            let mut store = Store::make("wal", 4096);
+            store.writer.execute_batch("pragma wal_checkpoint(truncate)").unwrap();
+            store.change([5, 60], 1);
+            let (path, reader) = (store.path(), store.reader());
+            let source = source(&reader, &path);
+            let mut read = 0;
+            let in_file = InFile::by(&source, |word| {
+                if read == at {
+                    store.change([60], 2);
+                    store.writer.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(())).unwrap();
+                }
+                read += 1;
+                word.load(Ordering::Acquire)
+            });
+            for (page, read) in all_of(in_file.unwrap(), &source) {
+                assert_eq!(read, by_sqlite(&source, page), "page {page}, with word {at}");
+            }
+            assert_eq!(read, INDEX / 4);
+        }
     }
 
     /// Another connection commits and makes checkpoints all the time.

@@ -3,6 +3,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
+use std::sync::atomic::AtomicU32;
 
 use rusqlite::{Connection, ffi};
 
@@ -70,22 +71,18 @@ impl<'a> OpenedFile<'a> {
         u64::try_from(length).ok().filter(|_| answer == ffi::SQLITE_OK)
     }
 
-    /// The first bytes of the wal-index, as they are now; nothing if SQLite has none in shared memory that it may write. This is asked of the
-    /// database's file.
-    pub(super) fn wal_index(&self) -> Option<[u8; INDEX]> {
+    /// The first words of the wal-index, which others write meanwhile; nothing if SQLite has none in shared memory that it may write. This is
+    /// asked of the database's file. SQLite itself has just read them there: if somebody cuts that file short, either ends the process.
+    pub(super) fn wal_index(&self) -> Option<&[AtomicU32; INDEX / 4]> {
         let mut part: *mut c_void = ptr::null_mut();
         // SAFETY: the file is open, as its connection is, and SQLite writes where it has mapped the part, or nothing if it has not.
         let answer = unsafe { self.methods.xShmMap?(self.file, 0, INDEX_PART, 0, &raw mut part) };
         if answer != ffi::SQLITE_OK || part.is_null() {
             return None;
         }
-        let mut bytes = [0; INDEX];
-        for (at, word) in bytes.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-            // SAFETY: SQLite has mapped more than is read here, at the start of a page of memory, and keeps it for as long as the connection is
-            // open. Others write it meanwhile, so each word is read as it is at that moment.
-            *word = unsafe { part.cast::<u32>().add(at).read_volatile() }.to_ne_bytes();
-        }
-        Some(bytes)
+        // SAFETY: SQLite has mapped more than is read here, at the start of a page of memory, and keeps it for as long as the connection is
+        // open. Others write it meanwhile, as one does with atomics.
+        unsafe { part.cast::<[AtomicU32; INDEX / 4]>().as_ref() }
     }
 
     /// Whether a connection, of whatever process, holds the lock of those who write. If that cannot be told, nobody does.

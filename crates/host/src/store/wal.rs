@@ -17,10 +17,27 @@ pub(super) const INDEX: usize = 132;
 
 /// The length of one copy of the wal-index's header.
 const COPY: usize = 48;
+/// Where the wal-index begins to say how far the WAL is in the database file.
+pub(super) const BACKFILLED: usize = 2 * COPY;
 /// The version of both formats.
 const VERSION: u32 = 3_007_000;
 /// What a WAL begins with. The last bit says whether its checksums are of big-endian words.
 const MAGIC: u32 = 0x377f_0682;
+
+/// Reads the wal-index's first bytes word by word, `word` by its number. How far the WAL is in the file is read first: it must not be newer
+/// than the header. A checkpoint leaves out a frame if the same page has a newer one. So what it says of a header before its own is not true:
+/// <https://www.sqlite.org/src/file/src/wal.c> (`walTryBeginRead`).
+pub(super) fn read_words(mut word: impl FnMut(usize) -> u32) -> [u8; INDEX] {
+    let mut bytes = [0; INDEX];
+    let (head, rest) = bytes.as_chunks_mut::<4>().0.split_at_mut(BACKFILLED / 4);
+    for (place, at) in rest.iter_mut().zip(BACKFILLED / 4..) {
+        *place = word(at).to_ne_bytes();
+    }
+    for (place, at) in head.iter_mut().zip(0..) {
+        *place = word(at).to_ne_bytes();
+    }
+    bytes
+}
 
 /// What the wal-index says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +53,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Reads the wal-index's first bytes; nothing if its two headers differ or are not whole, as while somebody writes them. As long as the
+    /// Understands the wal-index's first bytes, read as by [`read_words`]; nothing if its two headers differ or are not whole, as while somebody writes them. As long as the
     /// WAL is empty nothing is said of the size of pages: then it is the database's.
     pub(super) fn read(bytes: &[u8; INDEX], page_size: PageSize) -> Option<Self> {
         let (first, rest) = bytes.split_first_chunk::<COPY>()?;

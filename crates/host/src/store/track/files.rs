@@ -15,7 +15,7 @@ use rustix::fs::OFlags;
 use rustix::process::{Flock, FlockOffsetType, FlockType, fcntl_getlk};
 
 use super::super::file::StoreFile;
-use super::super::wal::{self, Chain, FRAME_HEADER, Frame, INDEX, Index, WAL_HEADER};
+use super::super::wal::{self, BACKFILLED, Chain, FRAME_HEADER, Frame, INDEX, Index, WAL_HEADER};
 
 /// How often the wal-index is read while somebody writes it meanwhile, and after how many times that one is waited for: it may have no processor.
 const ATTEMPTS: u32 = 100;
@@ -67,7 +67,10 @@ impl Files {
     pub(super) fn index(&self) -> io::Result<Option<Index>> {
         let mut bytes = [0; INDEX];
         for attempt in 0..ATTEMPTS {
-            self.index.read_exact_at(&mut bytes, 0)?;
+            // In the order of `wal::read_words`.
+            let (header, rest) = bytes.split_at_mut(BACKFILLED);
+            self.index.read_exact_at(rest, BACKFILLED as u64)?;
+            self.index.read_exact_at(header, 0)?;
             if let Some(index) = Index::read(&bytes, self.page_size) {
                 return Ok(Some(index));
             }
