@@ -232,7 +232,14 @@ async fn ask_without_lease(
 
 /// Reads the configuration as the daemon would.
 fn check(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
-    let stores: Vec<StoreName> = Config::load(&args.config.file)?.stores.into_keys().collect();
+    let config = Config::load(&args.config.file)?;
+    if config.stores.is_empty() && config.follow.is_none() {
+        output.remark("there is no [[store]] and no [follow], so nothing can be published or read");
+    }
+    if config.listen.tcp.is_some_and(|address| !address.ip().is_loopback()) {
+        output.remark("listen.tcp is open to other machines, and tokens and data are not encrypted: put a proxy with TLS before it");
+    }
+    let stores: Vec<StoreName> = config.stores.into_keys().collect();
     output.answer(&stores, |stores| {
         let stores = text::counted(u64::try_from(stores.len()).unwrap_or(u64::MAX), "store");
         format!("{} is sound, and has {stores}", args.config.file.display())

@@ -165,6 +165,7 @@ impl Config {
                 ErrorKind::NotFound => {
                     "make one with asat init --store PATH, or name another one with --config FILE"
                 }
+                ErrorKind::InvalidData => "it is no text: name the configuration with --config FILE",
                 _ => "name a readable file with --config FILE",
             };
             Problem::new(Code::Configuration, detail, hint)

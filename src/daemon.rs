@@ -6,6 +6,7 @@
 mod archives;
 mod comparisons;
 mod driver;
+mod failures;
 mod feed;
 mod follow;
 mod guard;
@@ -38,6 +39,7 @@ use asat_host::lvm::InstallationId;
 use asat_host::{StateFolder, brake, memory, socket};
 
 pub use comparisons::{Changes, Comparisons, RowChanged, RowFound, RowOf, VersionPages};
+pub use failures::Failures;
 pub use follow::{FollowStanding, Follows};
 pub use guard::{Alarm, Braked, Done, GuardStatus, Looks};
 pub use handle::Handle;

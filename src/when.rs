@@ -21,7 +21,7 @@ pub(crate) fn day_begins(text: &str, now: Timestamp) -> Result<Timestamp, String
         Some(When::Day(day)) => instant::day_begins(&day.to_string()),
         None => instant::day_begins(text),
     }
-    .ok_or_else(no_time)
+    .ok_or_else(|| no_time(text))
 }
 
 /// Reads a time; a day alone means its end.
@@ -32,13 +32,15 @@ pub(crate) fn day_ends(text: &str, now: Timestamp) -> Result<Timestamp, String> 
         Some(When::Day(day)) => instant::day_ends(&day.to_string()),
         None => instant::day_ends(text),
     }
-    .ok_or_else(no_time)
+    .ok_or_else(|| no_time(text))
 }
 
 /// Reads a day.
 pub(crate) fn day(text: &str, now: Timestamp) -> Result<Date, String> {
-    day_as_of(text.trim(), now)
-        .ok_or_else(|| "write a day as 2026-11-19, yesterday, month-end or -7d".to_owned())
+    day_as_of(text.trim(), now).ok_or_else(|| {
+        not_in_calendar(text)
+            .unwrap_or_else(|| "write a day as 2026-11-19, yesterday, month-end or -7d".to_owned())
+    })
 }
 
 fn day_as_of(text: &str, now: Timestamp) -> Option<Date> {
@@ -52,9 +54,18 @@ fn day_as_of(text: &str, now: Timestamp) -> Option<Date> {
     }
 }
 
-fn no_time() -> String {
-    "write it as 2026-11-19T17:00:00Z, 2026-11-19 17:00 (in UTC), 2026-11-19, yesterday, month-end or -7d"
-        .to_owned()
+/// That a day is written as one, and is none.
+fn not_in_calendar(text: &str) -> Option<String> {
+    let day = text.trim().get(..10)?;
+    let digits = |part: &str| part.chars().all(|c| c.is_ascii_digit());
+    let is_written = matches!(day.split('-').collect::<Vec<_>>().as_slice(), [year, month, day]
+        if (year.len(), month.len(), day.len()) == (4, 2, 2) && [*year, *month, *day].into_iter().all(digits));
+    (is_written && day.parse::<Date>().is_err()).then(|| format!("{day} is no day of the calendar"))
+}
+
+fn no_time(text: &str) -> String {
+    not_in_calendar(text).unwrap_or_else(|| "write it as 2026-11-19T17:00:00Z, 2026-11-19 17:00 (in UTC), 2026-11-19, yesterday, month-end or -7d; a later one as +30d"
+        .to_owned())
 }
 
 /// Reads a duration in seconds, as the configuration does; a number alone is in seconds.

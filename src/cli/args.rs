@@ -188,7 +188,7 @@ pub(super) struct LsArgs {
     #[arg(long, short)]
     pub(super) label: Option<String>,
     /// Only those that this person has certified
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "WHO")]
     pub(super) certified_by: Option<String>,
     /// Only those published for this business day
     #[arg(long, short, value_name = "DAY", value_parser = day, allow_hyphen_values = true)]
@@ -233,7 +233,7 @@ pub(super) struct RetireArgs {
     /// The version: report@12 or report@latest
     pub(super) version: VersionArg,
     /// Why; it stands in the audit trail
-    #[arg(long, short, value_name = "WHY")]
+    #[arg(long, short, value_name = "REASON")]
     pub(super) reason: Option<String>,
     /// Say what would happen, and do nothing
     #[arg(long)]
@@ -251,7 +251,7 @@ pub(super) struct UnretireArgs {
     /// The version: report@12
     pub(super) version: VersionArg,
     /// Why; it stands in the audit trail
-    #[arg(long, short, value_name = "WHY")]
+    #[arg(long, short, value_name = "REASON")]
     pub(super) reason: Option<String>,
 }
 

@@ -1,6 +1,7 @@
 //! `audit`: who did what, and whether that is what was written.
 
 use std::fmt::Write as _;
+use std::io::{self, IsTerminal as _};
 
 use asat_core::{Code, Problem};
 
@@ -20,7 +21,7 @@ pub(super) async fn audit(args: &AuditArgs, client: &Client, output: &Output) ->
     }
     let wanted = if args.all { usize::MAX } else { usize::try_from(args.limit).unwrap_or(usize::MAX) };
     let list = list(args, wanted, client).await?;
-    output.answer(&list, |list| table::deeds(&list.entries))?;
+    output.answer(&list, |list| table::deeds(&list.entries, io::stdout().is_terminal()))?;
     if list.entries.is_empty() {
         output.remark("nothing of that kind was done");
     } else if list.next_cursor.is_some() {

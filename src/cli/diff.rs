@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal as _};
 
-use asat_core::{Code, Problem, StoreName};
+use asat_core::{Code, Problem, StoreName, VersionId};
 
 use super::args::{DiffArgs, DiffFormat};
 use super::find::{self, Moment};
@@ -53,7 +53,13 @@ async fn sides(args: &DiffArgs, client: &Client) -> Result<(String, String), Fai
     if let ([then], [named]) = (sides.as_slice(), named.as_slice()) {
         return older_first(then, named, client).await;
     }
-    sides.extend(named.into_iter().map(str::to_owned));
+    for wanted in named {
+        // What `latest` or a tag means today may be another version tomorrow.
+        sides.push(match wanted.parse::<VersionId>() {
+            Ok(_) => wanted.to_owned(),
+            Err(_) => client.ask::<Version>(&Request::get(&["versions", wanted])).await?.id,
+        });
+    }
     match sides.as_slice() {
         [from, to] => Ok((from.clone(), to.clone())),
         [only] => before(only, client).await,

@@ -13,7 +13,7 @@ pub(super) const INTERRUPTED: u8 = 128;
 pub(super) const ALARM: u8 = 13;
 
 /// What each exit code means, for the help and the manual pages.
-pub(super) const MEANINGS: [(u8, &str); 16] = [
+pub(super) const MEANINGS: [(u8, &str); 17] = [
     (0, "done"),
     (1, "an unexpected error; from diff that the versions differ"),
     (USAGE, "the arguments are wrong; from diff also an unexpected error"),
@@ -33,6 +33,7 @@ pub(super) const MEANINGS: [(u8, &str); 16] = [
     (ALARM, "something needs somebody: an alarm that nobody has acknowledged, or what `status` marks with !"),
     (14, "the store does not meet a check; nothing was published"),
     (78, "the configuration is wrong"),
+    (INTERRUPTED + 2, "stopped by Ctrl-C; by another signal 128 and its number"),
 ];
 
 /// The exit code of a kind of problem.
@@ -81,7 +82,7 @@ pub fn exit_code(code: Code) -> u8 {
 
 /// The exit codes as they stand below the help.
 pub(super) fn help() -> String {
-    let lines = MEANINGS.map(|(code, meaning)| format!("  {code:>2}  {meaning}"));
+    let lines = MEANINGS.map(|(code, meaning)| format!("  {code:>3}  {meaning}"));
     format!("Exit codes:\n{}", lines.join("\n"))
 }
 
@@ -98,7 +99,7 @@ mod tests {
         }
         for (number, meaning) in MEANINGS {
             let used = Code::ALL.into_iter().any(|code| exit_code(code) == number);
-            assert!(used || [0, USAGE, ALARM].contains(&number), "{number} ({meaning}) is never given");
+            assert!(used || [0, USAGE, ALARM, INTERRUPTED + 2].contains(&number), "{number} ({meaning}) is never given");
         }
     }
 

@@ -98,11 +98,11 @@ fn check_no_database(config: &Path, store: &Path) -> Result<(), Problem> {
 fn database(path: &Path) -> Result<(PathBuf, Option<&'static str>), Problem> {
     let shown = path.display();
     let unreadable = |code, error: io::Error| {
-        Problem::new(
-            code,
-            format!("cannot read {shown}: {error}"),
-            "name the file of the database with --store",
-        )
+        let hint = match error.kind() {
+            io::ErrorKind::PermissionDenied => "let this user read it, or run asat as one who may",
+            _ => "name the file of the database with --store",
+        };
+        Problem::new(code, format!("cannot read {shown}: {error}"), hint)
     };
     let path = fs::canonicalize(path).map_err(|error| unreadable(Code::StoreMissing, error))?;
     if !path.is_file() {
@@ -301,7 +301,7 @@ fn next(config: &Path, socket: Option<&Path>, store: &StoreName) -> Vec<String> 
     let server = socket.map(|socket| Server::Unix(socket.to_owned()).to_string());
     let elsewhere = server.filter(|server| server != Server::DEFAULT);
     let elsewhere = elsewhere.map(|server| format!("export ASAT_SERVER={server}"));
-    let publish = format!("asat publish {store} --label first");
+    let publish = format!("asat publish {store} --label first --certified-by NAME");
     let open = format!("asat open {store}@latest");
     [Some(start), elsewhere, Some(publish), Some("asat status".to_owned()), Some(open)]
         .into_iter()

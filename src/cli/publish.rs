@@ -37,13 +37,30 @@ pub(super) async fn publish(
     };
     let key = args.key.clone().unwrap_or_else(|| Uuid::now_v7().to_string());
     let request = Request::post(&["snapshots"]).json(&body)?.keyed(&key).long();
+    let mut asked = Asked { output, is_answered: false };
     let concerns = |version: &str| args.store.as_ref().is_none_or(|store| belongs(version, store));
     if args.set.is_some() {
-        let published: PublishedSet = bars.during("publishing", concerns, client.ask(&request)).await?;
-        return output.done(&published, set_text);
+        let published = bars.during("publishing", concerns, client.ask::<PublishedSet>(&request)).await;
+        asked.is_answered = true;
+        return output.done(&published?, set_text);
     }
-    let published: Published = bars.during("publishing", concerns, client.ask(&request)).await?;
-    output.done(&published, text)
+    let published = bars.during("publishing", concerns, client.ask::<Published>(&request)).await;
+    asked.is_answered = true;
+    output.done(&published?, text)
+}
+
+/// A publication that the daemon was asked for. A signal that ends the command does not end that.
+struct Asked<'a> {
+    output: &'a Output,
+    is_answered: bool,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.output.remark("the daemon goes on: asat ls shows whether it has published");
+        }
+    }
 }
 
 fn set_text(set: &PublishedSet) -> String {

@@ -81,8 +81,12 @@ fn next(status: &Status) -> Vec<Step> {
         steps.push(urgent(&trouble.detail, &trouble.hint));
     }
     // What keeps the guard from its work is what the daemon says of itself first.
-    // That a store is late, the store says.
-    let of_stores = |trouble: &&Trouble| trouble.code == Code::Late.text().0;
+    // That a store is late or could not be published, the store says.
+    let failed = |trouble: &Trouble| {
+        let mut failures = status.stores.iter().filter_map(|store| store.failed.as_ref());
+        failures.any(|failed| failed.detail == trouble.detail)
+    };
+    let of_stores = |trouble: &&Trouble| trouble.code == Code::Late.text().0 || failed(trouble);
     let trouble = status.daemon.trouble.as_ref().filter(|trouble| !of_stores(trouble));
     if let Some(trouble) = trouble.filter(|_| status.guard_trouble.is_none()) {
         steps.push(urgent(&trouble.detail, &trouble.hint));
@@ -103,6 +107,8 @@ fn next(status: &Status) -> Vec<Step> {
 fn of_store(store: &Store) -> Vec<Step> {
     let name = &store.name;
     let troubles = [
+        // Watch mode says itself why it does not publish.
+        store.failed.as_ref().filter(|_| store.watch.as_ref().is_none_or(|watch| watch.trouble.is_none())),
         store.watch.as_ref().and_then(|watch| watch.trouble.as_ref()),
         store.remote.as_ref().and_then(|remote| remote.trouble.as_ref()),
         store.followed.as_ref().and_then(|followed| followed.trouble.as_ref()),
@@ -118,7 +124,7 @@ fn of_store(store: &Store) -> Vec<Step> {
         steps.push(wrong(format!("{name} cannot be published now"), "asat doctor"));
     } else if let Some(late) = late {
         steps.push(wrong(late.detail, &late.hint));
-    } else if store.configured && store.versions == 0 && store.followed.is_none() {
+    } else if store.configured && store.versions == 0 && store.followed.is_none() && store.failed.is_none() {
         let what = format!("asat publish {name} --label LABEL");
         steps.push(Step { why: format!("{name} was never published"), what, urgent: false });
     }

@@ -8,28 +8,37 @@ use super::diff::remarks;
 use super::status::in_bucket;
 use crate::text::{absolute, clean, relative, short, size};
 use asat_wire::{
-    ArchivedVersion, AuditEntry, CapacityTarget, Lease, RetentionVerdict, Store, TableDiff, Tag, Version,
+    ArchivedVersion, AuditEntry, CapacityTarget, Lease, Publication, RetentionVerdict, Store, TableDiff, Tag,
+    Version,
 };
 
 /// The longest text of others in a column; `show` and `--json` have all of it.
 const WIDTH: usize = 40;
 
-/// A list of versions.
-pub(super) fn versions(versions: &[Version], now: Timestamp) -> String {
+/// A list of versions, each with the newest publication that was looked for, or else the one that it is known by.
+pub(super) fn versions(
+    versions: &[Version],
+    is_wanted: impl Fn(&Publication) -> bool,
+    now: Timestamp,
+) -> String {
     let rows = versions.iter().map(|version| {
-        let newest = version.publications.last();
-        let said = |text: Option<&String>| text.map_or_else(String::new, |text| short(text, WIDTH));
+        let wanted = version.publications.iter().rev().find(|publication| is_wanted(publication));
+        let shown = wanted.or_else(|| version.known_by());
+        let said = |of: fn(&Publication) -> Option<&String>| {
+            shown.and_then(of).map_or_else(String::new, |text| short(text, WIDTH))
+        };
         [
             clean(&version.id),
             version.cut_at.map_or_else(String::new, |at| relative(at, now)),
-            said(newest.and_then(|publication| publication.label.as_ref())),
-            said(newest.and_then(|publication| publication.certified_by.as_ref())),
+            said(|publication| publication.business_date.as_ref()),
+            said(|publication| publication.label.as_ref()),
+            said(|publication| publication.certified_by.as_ref()),
             version.size_bytes.map_or_else(String::new, size),
             size(kept(version)),
             marks(version, now),
         ]
     });
-    table(["VERSION", "CUT", "LABEL", "CERTIFIED BY", "SIZE", "KEPT", "MARKS"], rows)
+    table(["VERSION", "CUT", "BUSINESS DAY", "LABEL", "CERTIFIED BY", "SIZE", "KEPT", "MARKS"], rows)
 }
 
 /// A list of stores.
@@ -125,8 +134,8 @@ pub(super) fn targets(targets: &[CapacityTarget]) -> String {
 /// The details that people look for, which come first.
 const FIRST: [&str; 5] = ["reason", "label", "outcome", "holder", "certified_by"];
 
-/// What was done, and by whom.
-pub(super) fn deeds(entries: &[AuditEntry]) -> String {
+/// What was done, and by whom. On a terminal, long details are cut.
+pub(super) fn deeds(entries: &[AuditEntry], is_terminal: bool) -> String {
     let rows = entries.iter().map(|entry| {
         let rank = |name: &str| FIRST.iter().position(|first| *first == name).unwrap_or(FIRST.len());
         let mut details: Vec<(&String, &String)> = entry.details.iter().collect();
@@ -139,7 +148,7 @@ pub(super) fn deeds(entries: &[AuditEntry]) -> String {
             short(&entry.actor, WIDTH),
             clean(&entry.action),
             clean(&entry.version),
-            short(&details.join(", "), 2 * WIDTH),
+            short(&details.join(", "), if is_terminal { 2 * WIDTH } else { usize::MAX }),
         ]
     });
     table(["NUMBER", "AT", "WHO", "WHAT", "VERSION", "DETAILS"], rows)
@@ -173,6 +182,9 @@ fn marks(version: &Version, now: Timestamp) -> String {
     if version.state != "ready" {
         let until = version.purge_after.map(|at| format!(" (until {} it can be brought back)", absolute(at)));
         marks.push(format!("{}{}", clean(&version.state), until.unwrap_or_default()));
+    }
+    if version.publication_count > 1 {
+        marks.push(format!("{} publications", version.publication_count));
     }
     if version.holdings.iter().any(|holding| holding.kind == "snapshot") {
         marks.push("hot".to_owned());
@@ -230,8 +242,9 @@ mod tests {
                     "tags": ["month-end"],
                     "publications": [
                         {{"at": "{at}", "label": "first", "certified_by": null, "business_date": null, "note": null}},
-                        {{"at": "{at}", "label": "größer 🎉", "certified_by": "ops", "business_date": null, "note": null}}
-                    ]}}"#
+                        {{"at": "{at}", "label": "größer 🎉", "certified_by": "ops", "business_date": "2026-11-19", "note": null}},
+                        {{"at": "{at}", "label": "before restore to report@9", "certified_by": null, "business_date": null, "note": null}}
+                    ], "publication_count": 3}}"#
             )),
             version(&format!(
                 r#"{{"id": "report@11", "state": "lost", "holdings": [], "publications": [
@@ -242,11 +255,13 @@ mod tests {
             version(r#"{"id": "report@10", "state": "cutting", "cut_at": null, "size_bytes": null}"#),
         ];
         let expected = "\
-VERSION    CUT          LABEL                                     CERTIFIED BY  SIZE      KEPT       MARKS
-report@12  3 hours ago  größer 🎉                                 ops           46.4 MiB  793.3 KiB  pinned, tagged month-end, leased ×2
-report@11  3 hours ago  \\u{1b}[2Jxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…                46.4 MiB  0 B        lost
-report@10                                                                                 793.3 KiB  cutting";
-        assert_eq!(versions(&list, now), expected);
+VERSION    CUT          BUSINESS DAY  LABEL                                     CERTIFIED BY  SIZE      KEPT       MARKS
+report@12  3 hours ago  2026-11-19    größer 🎉                                 ops           46.4 MiB  793.3 KiB  3 publications, pinned, tagged month-end, leased ×2
+report@11  3 hours ago                \\u{1b}[2Jxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…                46.4 MiB  0 B        lost
+report@10                                                                                               793.3 KiB  cutting";
+        assert_eq!(versions(&list, |_| false, now), expected);
+        let first = versions(&list, |said| said.label.as_deref() == Some("first"), now);
+        assert!(first.contains("report@12  3 hours ago                first "), "{first}");
     }
 
     #[test]
@@ -260,7 +275,7 @@ report@10                                                                       
         let expected = "\
 NUMBER  AT                       WHO                   WHAT    VERSION    DETAILS
 37      2026-11-19 17:00:03 UTC  uid 1000 (ann)\\u{1b}  retire  report@12  reason: no\\nuse, holder: bob, extra: x";
-        assert_eq!(deeds(&[entry]), expected);
+        assert_eq!(deeds(&[entry], true), expected);
         let lease: Lease = serde_json::from_value(serde_json::json!({
             "lease": "0193", "version": "report@12", "holder": "ann", "actor": null, "path": "/copies/report.db",
             "granted_at": "2026-11-19T17:00:00Z", "expires_at": "2026-11-19T18:00:00Z",
@@ -285,6 +300,7 @@ LEASE  VERSION    HOLDER  TAKEN BY  SINCE           ENDS           PATH
             newest_cut_at: newest.map(|_| "2026-11-19T17:00:03Z".parse().unwrap()),
             archive_bytes: 48_672_768,
             expected: None,
+            failed: None,
             watch: None,
             remote: None,
             followed: None,

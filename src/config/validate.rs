@@ -71,9 +71,12 @@ pub(super) fn validate(raw: raw::Config, text: &str, folder: &Path) -> Result<Co
 /// Refuses values that do not go together, each of which is sound by itself.
 pub(super) fn check_together(config: &Config) -> Result<(), Problem> {
     if config.listen.tcp.is_some() && config.tokens.is_empty() {
+        let is_local = config.listen.tcp.is_some_and(|address| address.ip().is_loopback());
+        let whom =
+            if is_local { "every program of this machine" } else { "every machine that reaches this one" };
         return Err(wrong(
             "listen.tcp",
-            "opens the daemon to every local program, and there is no token".to_owned(),
+            format!("opens the daemon to {whom}, and there is no token"),
             "add a [[token]] with name, role and sha256, or name a file of them as listen.tokens, or use listen.unix",
         ));
     }

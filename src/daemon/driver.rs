@@ -10,6 +10,7 @@ use asat_core::guard::GuardEntry;
 use asat_core::{Engine, Problem};
 use asat_shell::{Request, SharedEngine, is_republication};
 
+use super::failures::Failures;
 use super::handle::{Handle, LastFound};
 use super::host::Host;
 use super::message::{Listener, Message};
@@ -42,18 +43,19 @@ impl<H: Host> Driver<H> {
     ) -> Result<(Self, Handle), Problem> {
         let (sender, messages) = channel();
         let path = catalogue.path().to_owned();
-        let recording = LastFound::default();
+        let (recording, failures) = (LastFound::default(), Failures::default());
         let mut ports = Ports {
             performers: Performers::new(Arc::clone(&host), sender.clone()),
             host,
             catalogue,
             recording: recording.clone(),
+            failures: failures.clone(),
             metrics: Arc::clone(&metrics),
             notices: notices.clone(),
         };
         let engine = Arc::new(SharedEngine::new(engine));
         let shell = asat_shell::Driver::start(&mut ports, Arc::clone(&engine))?;
-        let handle = Handle::new(sender, engine, &path, metrics, notices, recording);
+        let handle = Handle::new(sender, engine, &path, metrics, notices, (recording, failures));
         Ok((Self { shell, ports, messages }, handle))
     }
 

@@ -15,6 +15,7 @@ use asat_shell::{Heard, SharedEngine};
 use tokio::sync::{broadcast, oneshot, watch};
 use tokio::time::timeout;
 
+use super::failures::Failures;
 use super::guard::{Alarm, GuardStatus};
 use super::message::Message;
 use super::notices::{Notice, Notices};
@@ -51,6 +52,7 @@ pub struct Handle {
     notices: Notices,
     standing: Arc<RwLock<GuardStatus>>,
     recording: LastFound,
+    failures: Failures,
     verified: LastFound,
     watches: Watches,
     metrics: Arc<Metrics>,
@@ -64,12 +66,23 @@ impl Handle {
         catalogue: &Path,
         metrics: Arc<Metrics>,
         notices: Notices,
-        recording: LastFound,
+        (recording, failures): (LastFound, Failures),
     ) -> Self {
         let catalogue = Arc::new(catalogue.to_owned());
         let (standing, watches) = (Arc::default(), Watches::default());
         let verified = LastFound::default();
-        Self { messages, engine, catalogue, notices, standing, recording, verified, watches, metrics }
+        Self {
+            messages,
+            engine,
+            catalogue,
+            notices,
+            standing,
+            recording,
+            failures,
+            verified,
+            watches,
+            metrics,
+        }
     }
 
     /// Sends what somebody wants, and waits for the answer.
@@ -211,6 +224,12 @@ impl Handle {
     #[must_use]
     pub fn watches(&self) -> &Watches {
         &self.watches
+    }
+
+    /// Why stores could not be published when that was tried last.
+    #[must_use]
+    pub fn failures(&self) -> &Failures {
+        &self.failures
     }
 
     /// What the daemon counts.

@@ -209,14 +209,14 @@ fn from_std(listener: std::os::unix::net::UnixListener) -> io::Result<UnixListen
 }
 
 fn cannot_listen(name: &str, error: &io::Error) -> Problem {
-    let problem = failed(&format!("listen on {name}"), error);
+    let problem = Problem { detail: format!("cannot listen on {name}: {error}"), ..failed("listen", error) };
     let (code, hint) = match error.kind() {
         // The next start may find it otherwise, so a service manager shall try again.
         io::ErrorKind::AddrNotAvailable => {
             (problem.code, "wait until the network has this address, or write another as listen.tcp")
         }
         io::ErrorKind::AddrInUse => {
-            (problem.code, "see who listens there (ss -ltnp), and end that or write another address")
+            (Code::InUse, "see who listens there (ss -ltnp), and end that or write another address")
         }
         _ => (Code::Configuration, "check [listen] in the configuration"),
     };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use asat_core::register::Register;
+use asat_core::register::{Entry, Register};
 use asat_core::version::{State as VersionState, Version};
 use asat_core::{Code, Problem, StoreName, VersionId};
 use axum::Json;
@@ -103,8 +103,8 @@ fn readable(register: &Register, store: &StoreName, first: u64) -> Result<Vec<Ve
 fn written(register: &Register, change: RowChanged) -> RowChange {
     let RowChanged { version, since, before, after } = change;
     let entry = register.entry(&version).ok();
-    let newest = entry.and_then(|entry| entry.publications.last());
-    let said = newest.map(|publication| &publication.attributes);
+    let known_by = entry.and_then(Entry::known_by);
+    let said = known_by.map(|publication| &publication.attributes);
     let op = match (&before, &after) {
         (None, _) => "insert",
         (_, None) => "delete",

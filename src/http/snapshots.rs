@@ -119,6 +119,7 @@ async fn publish_store(
         };
         if let Some(prepared) = prepared {
             face.handle.metrics().known(store);
+            face.handle.failures().forget(store);
             return Ok(prepared.told(began));
         }
     }

@@ -92,7 +92,7 @@ fn not_in_force(file: &Path, code: Code) -> Problem {
 }
 
 /// How the daemon is, and what is kept. If nothing can be recorded, all else is of no use; what keeps the guard from its work comes
-/// before other harm: it may harm others. That a store is late comes last: it harms nothing that is kept.
+/// before other harm: it may harm others. That a store could not be published or is late comes last: it harms nothing that is kept.
 fn how_it_is(face: &Face, may_read: bool) -> Health {
     let standing = face.handle.standing();
     let handle = &face.handle;
@@ -100,7 +100,12 @@ fn how_it_is(face: &Face, may_read: bool) -> Health {
     let late = || freshness::problem(&handle.engine(), face.machine.believed().time);
     let trouble = handle.recording().problem().or_else(|| standing.trouble.clone());
     let refused = || face.refused.problem();
-    match trouble.or_else(|| handle.verified().problem()).or_else(harm).or_else(refused).or_else(late) {
+    let failed = || {
+        let engine = handle.engine();
+        engine.policy().stores.keys().find_map(|store| Some(handle.failures().of(store)?.0))
+    };
+    let kept = trouble.or_else(|| handle.verified().problem()).or_else(harm);
+    match kept.or_else(refused).or_else(failed).or_else(late) {
         None => health("ok"),
         Some(problem) if may_read => degraded(Trouble::new(&problem, Names(&standing.names))),
         Some(problem) => degraded(Trouble::of_kind(&problem)),

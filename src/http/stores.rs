@@ -34,8 +34,9 @@ pub(super) fn listed(face: &Face) -> StoreList {
             if followed.is_some() { "bucket" } else { backend(policy.map(|policy| &policy.backing)) };
         let remote = remote::written(face, history);
         let configured = policy.is_some() || followed.is_some();
+        let failed = face.handle.failures().of(name).filter(|_| configured).map(LastingTrouble::new);
         let expected = freshness::written(&engine, history, now);
-        Store { expected, watch, remote, followed, ..Store::new(history, backend, configured, bytes) }
+        Store { expected, failed, watch, remote, followed, ..Store::new(history, backend, configured, bytes) }
     });
     StoreList { stores: stores.collect() }
 }

@@ -418,7 +418,7 @@ fn what_needs_no_daemon() {
     let ran = Ran::new(asat().args(["completions", "zsh"]).output().unwrap());
     assert!(ran.out.contains("#compdef asat"));
     let ran = Ran::new(asat().arg("--help").output().unwrap());
-    assert!(ran.code == Some(0) && ran.out.contains("Exit codes:\n   0  done"), "{ran:?}");
+    assert!(ran.code == Some(0) && ran.out.contains("Exit codes:\n    0  done"), "{ran:?}");
     let ran = Ran::new(asat().args(["stores", "--server", "https://localhost:1"]).output().unwrap());
     assert!(ran.code == Some(2) && ran.err.contains("TLS"), "{ran:?}");
 }

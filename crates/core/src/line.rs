@@ -23,7 +23,14 @@ pub fn check_line(field: &str, text: Option<&str>, max_chars: usize) -> Result<(
     } else {
         return Ok(());
     };
-    Err(Problem::new(Code::Invalid, format!("{field} {wrong}"), format!("shorten or correct {field}")))
+    let hint = if length > max_chars {
+        "shorten"
+    } else if text.trim().is_empty() {
+        "write"
+    } else {
+        "correct"
+    };
+    Err(Problem::new(Code::Invalid, format!("{field} {wrong}"), format!("{hint} {field}, or leave it out")))
 }
 
 /// Control characters, and the invisible ones that reorder the text around them.

@@ -217,6 +217,9 @@ pub struct Store {
     /// By when it is expected to be published, if the configuration says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<Expected>,
+    /// Why it could not be published when that was tried last, since the first of these failures. A mistake in the request does not count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<LastingTrouble>,
     /// How watch mode stands with it, if it has a marker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watch: Option<Watch>,
@@ -309,11 +312,11 @@ pub struct Progress {
 /// Whether the daemon is well.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Health {
-    /// `ok`, or `degraded` if the guard is kept from its work, or something is lost or damaged.
+    /// `ok`, or `degraded` if the guard is kept from its work, something is lost or damaged, or a store could not be published or is late.
     pub status: String,
     /// The version of asat.
     pub version: String,
-    /// What keeps the guard from its work, or else what is lost or damaged. Without a valid token only its kind is shown.
+    /// What keeps the guard from its work, or else what is lost or damaged, or why a store was not published. Without a valid token only its kind is shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<Trouble>,
 }
@@ -371,6 +374,7 @@ impl Store {
             newest_cut_at: newest.map(|entry| entry.version.listed_at()),
             archive_bytes,
             expected: None,
+            failed: None,
             watch: None,
             remote: None,
             followed: None,

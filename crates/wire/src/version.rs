@@ -162,6 +162,12 @@ impl Version {
     /// So many publications there are where one version is shown.
     pub const SHOWN: usize = 1000;
 
+    /// The publication that people know it by.
+    #[must_use]
+    pub fn known_by(&self) -> Option<&Publication> {
+        core::known_by(&self.publications, |said| [said.certified_by.is_some(), said.label.is_some()])
+    }
+
     /// A version as it is written, with so many of its publications, the newest. `path` is the place at which it is read while it is
     /// leased.
     #[must_use]

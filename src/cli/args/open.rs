@@ -17,7 +17,7 @@ pub(in crate::cli) struct OpenArgs {
     #[arg(long)]
     pub(in crate::cli) holder: Option<String>,
     /// For how long, for example 90m or 2d
-    #[arg(long, short, value_name = "DURATION", default_value = "1h", value_parser = seconds)]
+    #[arg(long, short, value_name = "DURATION", default_value = "1h", value_parser = seconds, allow_hyphen_values = true)]
     pub(in crate::cli) ttl: u32,
 }
 
@@ -36,7 +36,7 @@ pub(in crate::cli) struct ExecArgs {
     #[arg(long)]
     pub(in crate::cli) holder: Option<String>,
     /// For how long it is leased at a time; if asat is killed, the lease ends after this
-    #[arg(long, short, value_name = "DURATION", default_value = "10m", value_parser = seconds)]
+    #[arg(long, short, value_name = "DURATION", default_value = "10m", value_parser = seconds, allow_hyphen_values = true)]
     pub(in crate::cli) ttl: u32,
     /// The command and its arguments; {} in them stands for the path of the version's file. No shell reads them
     #[arg(last = true, required = true, value_name = "COMMAND")]
@@ -56,7 +56,7 @@ there is no such command, and 126 if it cannot be run.
 pub(in crate::cli) struct LeaseArgs {
     /// The version: report@12
     pub(in crate::cli) version: VersionArg,
-    /// The lease, as `open` printed it
+    /// The lease, as `open` prints it on a terminal, or as `leases` lists it
     pub(in crate::cli) lease: String,
 }
 
@@ -65,6 +65,6 @@ pub(in crate::cli) struct RenewArgs {
     #[command(flatten)]
     pub(in crate::cli) lease: LeaseArgs,
     /// For how long from now, for example 90m or 2d
-    #[arg(long, short, value_name = "DURATION", default_value = "1h", value_parser = seconds)]
+    #[arg(long, short, value_name = "DURATION", default_value = "1h", value_parser = seconds, allow_hyphen_values = true)]
     pub(in crate::cli) ttl: u32,
 }

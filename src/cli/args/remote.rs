@@ -90,7 +90,7 @@ pub(in crate::cli) struct PruneArgs {
     /// The store; every store if left out
     pub(in crate::cli) store: Option<StoreName>,
     /// How long what was superseded is kept, as 7d
-    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "7d", value_parser = duration)]
     pub(in crate::cli) grace: Duration,
     /// Say what would be deleted, and delete nothing
     #[arg(long)]

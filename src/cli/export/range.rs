@@ -47,6 +47,13 @@ pub(super) async fn export(
     }
     let target = Folder::new(&args.to)?;
     let mut versions = kept_or_given_up(&range.store, client).await?;
+    let newest = versions.last().map_or(0, |version| version.number);
+    if let Some(last) = range.last.filter(|last| *last > newest && newest > 0) {
+        let store = &range.store;
+        let detail = format!("there is no version {store}@{last}; the newest is {store}@{newest}");
+        let hint = format!("write {store}@{}.. for all up to the newest", range.first.min(newest));
+        return Err(Problem::new(Code::UnknownVersion, detail, hint).into());
+    }
     versions.retain(|version| {
         range.first <= version.number && range.last.is_none_or(|last| version.number <= last)
     });

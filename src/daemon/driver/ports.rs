@@ -16,7 +16,7 @@ use crate::daemon::handle::LastFound;
 use crate::daemon::host::Host;
 use crate::daemon::message::Listener;
 use crate::daemon::performers::Performers;
-use crate::daemon::{Notice, Notices};
+use crate::daemon::{Failures, Notice, Notices};
 use crate::metrics::Metrics;
 
 /// The daemon's ports.
@@ -26,6 +26,8 @@ pub(super) struct Ports<H: Host> {
     pub(super) catalogue: Catalogue,
     /// Whether anything can be recorded, for others to see.
     pub(super) recording: LastFound,
+    /// Why stores could not be published, for others to see.
+    pub(super) failures: Failures,
     pub(super) metrics: Arc<Metrics>,
     pub(super) notices: Notices,
 }
@@ -111,6 +113,7 @@ impl<H: Host> Audience for Ports<H> {
     ) -> Heard {
         // A publication of which nothing was recorded is counted, too.
         if let Event::Publish(_) | Event::PublishSet(_) = event {
+            self.failures.note(engine.read().policy(), event, &answer, self.host.now());
             match &answer {
                 Err(problem) => self.metrics.failed(problem.code),
                 Ok(Reply::Known(number)) => {

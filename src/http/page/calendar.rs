@@ -1,4 +1,4 @@
-//! A year of a store's certified days on one screen: on which a publication stands, and how many.
+//! A year of a store's published days on one screen: on which a publication stands, and how many.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ pub(super) struct Year {
     pub(super) months: Vec<(i64, String)>,
     /// What it shows, in a sentence.
     pub(super) summary: String,
-    /// The certified days as a list, the newest first: what they say, and where they lead.
+    /// The published days as a list, the newest first: what they say, and where they lead.
     pub(super) listed: Vec<(String, String)>,
 }
 
@@ -93,7 +93,7 @@ impl Year {
             height: TOP + 7 * STEP,
             days,
             months,
-            summary: format!("{} from {first} to {last}", counted(all, "certified day")),
+            summary: format!("{} from {first} to {last}", counted(all, "published day")),
             listed: counts.iter().rev().map(|(day, count)| (says(*day, *count), href(*day))).collect(),
         }
     }
@@ -149,12 +149,12 @@ mod tests {
             assert_eq!(places.len(), days, "{first}");
             assert!(places.iter().all(|(x, y)| x + STEP <= year.width && y + STEP <= year.height), "{first}");
             assert_eq!(year.months.len(), 12, "{:?}", year.months);
-            assert_eq!(year.summary, format!("0 certified days from {first} to {last}"));
+            assert_eq!(year.summary, format!("0 published days from {first} to {last}"));
         }
     }
 
     #[test]
-    fn a_day_says_how_often_it_was_certified_and_leads_to_its_versions() {
+    fn a_day_says_how_often_it_was_published_and_leads_to_its_versions() {
         let counts = [(day("2026-11-19"), 1), (day("2026-11-20"), 3)].into();
         let year = Year::new("a b", &counts, day("2026-11-18"), day("2026-11-20"));
         let days: Vec<_> =
@@ -173,6 +173,6 @@ mod tests {
             year.listed.first().map(|(says, _)| says.as_str()),
             Some("Fri 2026-11-20: 3 publications")
         );
-        assert_eq!(year.summary, "2 certified days from 2026-11-18 to 2026-11-20");
+        assert_eq!(year.summary, "2 published days from 2026-11-18 to 2026-11-20");
     }
 }

@@ -178,7 +178,7 @@ impl Newest {
     fn of(store: &Store, engine: &Engine, now: Timestamp) -> Option<Self> {
         let id = store.newest.clone()?;
         let entry = id.parse().ok().and_then(|id| engine.register().entry(&id).ok());
-        let label = entry.and_then(|entry| entry.publications.last()?.attributes.label.clone());
+        let label = entry.and_then(|entry| entry.known_by()?.attributes.label.clone());
         Some(Self { label, cut: Moment::new(store.newest_cut_at?, now), id })
     }
 }

@@ -96,17 +96,17 @@ impl Day {
 
 impl Item {
     pub(super) fn new(version: Version, at: Timestamp, now: Timestamp) -> Self {
-        let newest = version.publications.last();
+        let known_by = version.known_by();
         let more = u64::try_from(version.publication_count.saturating_sub(1)).unwrap_or(u64::MAX);
         Self {
             time: at.strftime("%H:%M:%S").to_string(),
             cut: Moment::new(at, now),
-            label: newest.and_then(|publication| publication.label.clone()),
-            said: newest.map(said).unwrap_or_default(),
-            note: newest
+            label: known_by.and_then(|publication| publication.label.clone()),
+            said: known_by.map(said).unwrap_or_default(),
+            note: known_by
                 .and_then(|publication| publication.note.as_deref())
                 .map(|note| shortened(note, MOST_OF_NOTE)),
-            again: (more > 0).then(|| format!("and {} before", counted(more, "publication"))),
+            again: (more > 0).then(|| format!("and {}", counted(more, "other publication"))),
             size: version.size_bytes.map_or_else(|| "size unknown".to_owned(), size),
             holdings: version.holdings.iter().map(HoldingShown::new).collect(),
             pin: version.pin.as_ref().map(pinned),
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!((item.time.as_str(), item.cut.ago.as_str()), ("17:00:00", "16 hours ago"));
         let said: Vec<String> = item.said.iter().map(|(name, value)| format!("{name}: {value}")).collect();
         assert_eq!(said, ["business date: 2026-11-18", "certified by: ops", "batch: 41"]);
-        assert_eq!(item.again.as_deref(), Some("and 2 publications before"));
+        assert_eq!(item.again.as_deref(), Some("and 2 other publications"));
         assert_eq!(item.note.as_ref().map(|note| note.chars().count()), Some(MOST_OF_NOTE + 1));
         let held: Vec<String> =
             item.holdings.iter().map(|held| format!("{} {}", held.kind, held.words)).collect();

@@ -63,6 +63,7 @@ impl Verdict {
     ) -> Self {
         points.extend(of_guard(capacity, consequences));
         points.extend(stores.iter().filter_map(of_freshness));
+        points.extend(stores.iter().filter_map(of_failure));
         points.extend(stores.iter().filter_map(of_watch));
         points.extend(stores.iter().flat_map(of_buckets));
         points.sort_by_key(|point| std::cmp::Reverse(point.level));
@@ -158,6 +159,13 @@ fn of_guard(capacity: &Capacity, consequences: &Consequences) -> Vec<Point> {
         ..Point::default()
     });
     trouble.chain(alarms).chain(held).collect()
+}
+
+/// That a store could not be published when that was tried last. Of its own publications watch mode says why.
+fn of_failure(store: &Store) -> Option<Point> {
+    let failed = store.failed.as_ref()?;
+    let is_said = store.watch.as_ref().is_some_and(|watch| watch.trouble.is_some());
+    (!is_said).then(|| lasting(Level::Trouble, format!("{} could not be published", store.name), failed))
 }
 
 fn of_watch(store: &Store) -> Option<Point> {

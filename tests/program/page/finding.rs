@@ -41,7 +41,7 @@ fn a_store_has_a_page_that_says_what_retention_retires_next_and_what_was_verifie
     let table = browser.text("#retention tbody");
     assert!(table.contains("report@1") && table.contains("by 20") && !table.contains("report@2"), "{table}");
     assert!(browser.text("#verified").contains("It was not verified since the daemon was started"));
-    assert!(browser.text("#certified").contains("1 certified day from"));
+    assert!(browser.text("#certified").contains("1 published day from"));
     site.world.send("POST", "/stores/report/verify", &json!({}));
     browser.go(&site.url("/page/stores/report"));
     let verified = browser.text("#verified");
@@ -156,7 +156,7 @@ fn a_year_shows_the_days_that_were_certified_and_leads_to_their_versions() {
         "return ['once', 'often', 'none'].map((kind) => document.querySelectorAll(`.days .${kind}`).length)",
     );
     assert_eq!(kinds, json!([1, 1, 363]));
-    assert!(browser.text("#certified").contains("2 certified days"));
+    assert!(browser.text("#certified").contains("2 published days"));
     // With keys one goes by the list: 365 squares would be as many stops.
     browser.click("#certified summary");
     browser.follow("#certified .listed li:last-child a");

@@ -80,7 +80,7 @@ fn the_images_that_the_documents_show_can_be_made() {
     ] {
         browser.emulate(width, height, scheme);
         browser.go(&site.url(path));
-        assert!(browser.text("#main").contains("certified days from"), "{path}");
+        assert!(browser.text("#main").contains("published days from"), "{path}");
         shoot(&browser, &folder.join(format!("{name}.png")));
     }
     assert_eq!(browser.complaints(), Vec::<String>::new());

@@ -113,11 +113,21 @@ impl Engine {
 
     fn live_lease(&self, version: &VersionId, id: &LeaseId, now: Timestamp) -> Result<&Lease, Problem> {
         self.register.entry(version)?;
+        if let Some(other) =
+            self.register.lease(id).filter(|lease| lease.version != *version && lease.expires_at > now)
+        {
+            let detail = format!("the lease {} is on {}, and not on {version}", id.0, other.version);
+            return Err(Problem::new(Code::UnknownLease, detail, format!("name it with {}", other.version)));
+        }
         let lease =
             self.register.lease(id).filter(|lease| lease.version == *version && lease.expires_at > now);
         lease.ok_or_else(|| {
             let detail = format!("there is no lease {} on {version}; it may have expired", id.0);
-            Problem::new(Code::UnknownLease, detail, "open the version again")
+            Problem::new(
+                Code::UnknownLease,
+                detail,
+                "asat leases lists the open ones; open the version again to read on",
+            )
         })
     }
 

@@ -9,7 +9,7 @@ use super::versions::Versions;
 use crate::harm::{Harm, Lost};
 use crate::labels::folded;
 use crate::nearest::choose;
-use crate::version::{Attributes, Publication, State, Store, Tag, Version};
+use crate::version::{Attributes, Publication, State, Store, Tag, Version, known_by};
 use crate::{Code, Problem, TagName};
 
 /// A store with all its versions.
@@ -63,6 +63,15 @@ impl Entry {
             None => self.publications.reserve_exact(1),
         }
         self.publications.push(publication);
+    }
+
+    /// The publication that people know the version by.
+    #[must_use]
+    pub fn known_by(&self) -> Option<&Publication> {
+        known_by(&self.publications, |publication| {
+            let said = &publication.attributes;
+            [said.certified_by.is_some(), said.label.is_some()]
+        })
     }
 
     /// The publication of this number, if it is one of these.
