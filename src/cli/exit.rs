@@ -99,7 +99,10 @@ mod tests {
         }
         for (number, meaning) in MEANINGS {
             let used = Code::ALL.into_iter().any(|code| exit_code(code) == number);
-            assert!(used || [0, USAGE, ALARM, INTERRUPTED + 2].contains(&number), "{number} ({meaning}) is never given");
+            assert!(
+                used || [0, USAGE, ALARM, INTERRUPTED + 2].contains(&number),
+                "{number} ({meaning}) is never given"
+            );
         }
     }
 

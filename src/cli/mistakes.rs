@@ -138,7 +138,9 @@ fn no_version(value: &str) -> String {
         None if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) => {
             format!("write the store before the number: STORE@{value}")
         }
-        None => format!("{value}@latest is the newest version of the store {value}; write a tag as STORE@{value}"),
+        None => {
+            format!("{value}@latest is the newest version of the store {value}; write a tag as STORE@{value}")
+        }
         Some(("", rest)) => format!("write the store before the @: STORE@{rest}"),
         Some((store, _)) => {
             format!("asat ls {store} lists the versions, and asat tag --list {store} the tags")
@@ -180,7 +182,10 @@ mod tests {
         for (line, expected) in [
             ("list", Some("asat ls lists versions")),
             ("Delete report@1", Some("asat retire gives a version up")),
-            ("show report", Some("report@latest is the newest version of the store report; write a tag as STORE@report")),
+            (
+                "show report",
+                Some("report@latest is the newest version of the store report; write a tag as STORE@report"),
+            ),
             ("show 12", Some("write the store before the number: STORE@12")),
             ("show report@0", Some("asat ls report lists the versions, and asat tag --list report the tags")),
             ("open report@0", Some("asat ls report lists the versions, and asat tag --list report the tags")),

@@ -106,6 +106,38 @@ fn a_store_whose_folder_is_gone_is_missing() {
 }
 
 #[test]
+fn a_store_that_could_not_be_published_is_not_well_until_it_is() {
+    let kept = Kept::start();
+    assert_eq!(kept.get("/healthz").json()["status"], "ok");
+    let away = kept.path("away.db");
+    fs::rename(kept.store(), &away).unwrap();
+    kept.request("POST", "/snapshots", &[], b"").expect_problem(422, "store_missing");
+    // A mistake of somebody who asks changes nothing in that.
+    let json = [("Content-Type", "application/json")];
+    kept.request("POST", "/snapshots", &json, br#"{"label": ""}"#).expect_problem(422, "invalid");
+    let health = kept.get("/healthz").json();
+    assert_eq!(
+        (&health["status"], &health["trouble"]["code"]),
+        (&"degraded".into(), &"store_missing".into())
+    );
+    let stores = kept.get("/stores").json();
+    assert!(stores["stores"][0]["failed"]["detail"].as_str().unwrap().contains("is not there"), "{stores}");
+    let status = kept.asat(&["status"]);
+    let said = String::from_utf8(status.stdout).unwrap();
+    assert_eq!(status.status.code(), Some(13), "{said}");
+    assert!(said.contains(": 1 thing needs attention\n") && said.contains("! report: "), "{said}");
+    assert_eq!(said.matches("is not there").count(), 1, "{said}");
+    let page = String::from_utf8(kept.get("/").body).unwrap();
+    assert!(page.contains("report could not be published"), "{page}");
+
+    // The same content is there already, and is known without a look at it.
+    fs::rename(&away, kept.store()).unwrap();
+    kept.publish("back");
+    assert_eq!(kept.get("/healthz").json()["status"], "ok");
+    assert_eq!(kept.get("/stores").json()["stores"][0].get("failed"), None);
+}
+
+#[test]
 fn a_store_that_the_daemon_may_not_read_is_refused_with_who_should_let_it() {
     let mut world = World::new();
     world.ordinary = true;

@@ -38,7 +38,7 @@ fn differs(world: &World, arguments: &[&str]) -> String {
 #[test]
 fn rows_that_differ_are_shown_as_people_read_a_difference() {
     let world = sales();
-    let rows = "- report@1\n+ report@latest\n@ sale\n~ id=2  amount: 250.0 -> 205.0\n\
+    let rows = "- report@1\n+ report@3\n@ sale\n~ id=2  amount: 250.0 -> 205.0\n\
                 - id=3 month='2026-10' region='west' amount=75.0\n+ id=4 month='2026-11' region='north' amount=120.0\n";
     assert_eq!(differs(&world, &["diff", "report@1", "report@latest", "--rows"]), rows);
     let summary = differs(&world, &["diff", "report@1", "report@3"]);

@@ -10,7 +10,7 @@ use crate::common::World;
 /// A mistake: what is typed, the exit code, and what the answer says of the mistake and of what to type.
 type Mistake = (&'static str, i32, &'static str, &'static str);
 
-const MISTAKES: [Mistake; 46] = [
+const MISTAKES: [Mistake; 48] = [
     // Names that are nearly right.
     ("publis", 2, "'publis'", "'publish'"),
     ("publish --lable close", 2, "'--lable'", "'--label'"),
@@ -53,12 +53,14 @@ const MISTAKES: [Mistake; 46] = [
     ("token new --role read --expires 2020-01-31", 3, "which is past", "--expires"),
     ("open report --as-of 19.11.2026", 2, "'19.11.2026'", "write it as 2026-11-19T17:00:00Z"),
     ("ls --from 7d", 2, "'7d'", "write -7d"),
-    ("publish -b 2026-02-30", 2, "'2026-02-30'", "write a day as 2026-11-19"),
+    ("publish -b 2026-02-30", 2, "'2026-02-30'", "is no day of the calendar"),
     ("open report@1 --ttl 1x", 2, "'1x'", "write it as 90s, 15m"),
     // What changes much is not done unasked.
     ("retire report@2", 3, "no terminal to ask on", "add --yes"),
     ("retire report@1 --yes", 5, "has the tag month-end", "asat tag --delete report month-end deletes it"),
     ("restore report@1", 3, "changes the store", "add --yes"),
+    ("export report@1..9 --to range", 4, "there is no version report@9", "write report@1.."),
+    ("open report@1 --ttl -5m", 2, "'-5m'", "write it as 90s"),
     // The daemon is somewhere else, or not there.
     ("stores --server /run/asat/asat.sock", 2, "'/run/asat/asat.sock'", "write unix:/run/asat/asat.sock"),
     ("stores --server unix:/nothing", 10, "cannot reach the daemon at unix:/nothing", "start it with"),

@@ -40,7 +40,7 @@ fn a_place_that_cannot_be_listened_at_is_refused() {
     let token = format!("[[token]]\nname = \"a\"\nrole = \"read\"\nsha256 = \"{HASH}\"");
     fs::write(&file, format!("state = \"state\"\nlisten.tcp = \"{address}\"\n{token}")).unwrap();
     // It may be free at the next try.
-    let said = ended(&file, 1);
+    let said = ended(&file, 5);
     assert!(said.contains(&address.to_string()) && said.contains("see who listens there"), "{said}");
 }
 

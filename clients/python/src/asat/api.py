@@ -326,7 +326,8 @@ class Finding:
 class Health:
     """Whether the daemon is well."""
 
-    # `ok`, or `degraded` if the guard is kept from its work, or something is lost or damaged.
+    # `ok`, or `degraded` if the guard is kept from its work, something is lost or damaged, or a store could not be
+    # published or is late.
     status: str
 
     # The version of asat.
@@ -865,6 +866,8 @@ class Store:
     versions: int
 
     expected: Expected | None = None
+
+    failed: LastingTrouble | None = None
 
     followed: StoreFollowed | None = None
 
