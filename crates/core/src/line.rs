@@ -26,11 +26,11 @@ pub fn check_line(field: &str, text: Option<&str>, max_chars: usize) -> Result<(
     let hint = if length > max_chars {
         "shorten"
     } else if text.trim().is_empty() {
-        "write"
+        "write something as"
     } else {
         "correct"
     };
-    Err(Problem::new(Code::Invalid, format!("{field} {wrong}"), format!("{hint} {field}, or leave it out")))
+    Err(Problem::new(Code::Invalid, format!("{field} {wrong}"), format!("{hint} {field}")))
 }
 
 /// Control characters, and the invisible ones that reorder the text around them.

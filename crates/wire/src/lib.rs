@@ -316,7 +316,8 @@ pub struct Health {
     pub status: String,
     /// The version of asat.
     pub version: String,
-    /// What keeps the guard from its work, or else what is lost or damaged, or why a store was not published. Without a valid token only its kind is shown.
+    /// What keeps the guard from its work, or else what is lost or damaged, or why a store was not published. Without a valid token only its
+    /// kind is shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<Trouble>,
 }

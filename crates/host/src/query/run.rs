@@ -159,7 +159,7 @@ fn full() -> Problem {
 /// What helps with some of SQLite's words.
 fn hint(why: &str) -> &'static str {
     if why.starts_with("no such table") {
-        "name a table with its version, as in report@latest.valuation"
+        "name a table with its store and version, as in report@latest.valuation; asat stores lists the stores"
     } else if why.starts_with("near \"@") {
         "name a table too, as in report@12.sale"
     } else if why.ends_with("(not authorized)") {

@@ -53,8 +53,8 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Understands the wal-index's first bytes, read as by [`read_words`]; nothing if its two headers differ or are not whole, as while somebody writes them. As long as the
-    /// WAL is empty nothing is said of the size of pages: then it is the database's.
+    /// Understands the wal-index's first bytes, if they were read in the order of [`read_words`]. Nothing: its two headers differ or are not
+    /// whole, as while somebody writes them. As long as the WAL is empty nothing is said of the size of pages: then it is the database's.
     pub(super) fn read(bytes: &[u8; INDEX], page_size: PageSize) -> Option<Self> {
         let (first, rest) = bytes.split_first_chunk::<COPY>()?;
         let native = |at| word(bytes, at, u32::from_ne_bytes);
