@@ -236,7 +236,7 @@ fn check(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
     if config.stores.is_empty() && config.follow.is_none() {
         output.remark("there is no [[store]] and no [follow], so nothing can be published or read");
     }
-    if config.listen.tcp.is_some_and(|address| !address.ip().is_loopback()) {
+    if config.listen.tcp.is_some_and(|address| !address.ip().to_canonical().is_loopback()) {
         output.remark("listen.tcp is open to other machines, and tokens and data are not encrypted: put a proxy with TLS before it");
     }
     let stores: Vec<StoreName> = config.stores.into_keys().collect();

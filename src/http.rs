@@ -45,8 +45,9 @@ mod work;
 
 use std::sync::Arc;
 
+use asat_core::query::Filter;
 use asat_core::register::{Entry, Register};
-use asat_core::version::{Lease, State as VersionState};
+use asat_core::version::{Lease, Publication, State as VersionState};
 use asat_core::{Code, Problem, VersionId, VersionRef};
 use axum::extract::DefaultBodyLimit;
 use axum::{Extension, Router};
@@ -124,12 +125,17 @@ impl Face {
 
     /// A version among others, as it is written.
     fn listed(&self, register: &Register, entry: &Entry) -> wire::Version {
-        self.written(wire::Version::IN_LISTS, register, entry)
+        self.written(wire::Version::IN_LISTS, register, entry, None)
+    }
+
+    /// The same, with the publication that was asked for.
+    fn found(&self, register: &Register, entry: &Entry, filter: &Filter) -> wire::Version {
+        self.written(wire::Version::IN_LISTS, register, entry, filter.found(entry))
     }
 
     /// A version by itself, as it is written.
     fn shown(&self, register: &Register, entry: &Entry) -> wire::Version {
-        self.written(wire::Version::SHOWN, register, entry)
+        self.written(wire::Version::SHOWN, register, entry, None)
     }
 
     /// What tells a list of versions from one that was written before something in it has changed.
@@ -138,12 +144,18 @@ impl Face {
         self.handle.revision().wrapping_add(self.machine.remotes().revision())
     }
 
-    fn written(&self, newest: usize, register: &Register, entry: &Entry) -> wire::Version {
+    fn written(
+        &self,
+        newest: usize,
+        register: &Register,
+        entry: &Entry,
+        found: Option<&Publication>,
+    ) -> wire::Version {
         let path = || self.machine.path(&entry.version).map(|path| path.display().to_string());
         let is_kept = entry.version.state == VersionState::Ready;
         let remote = self.machine.remotes().state(&entry.version.id).filter(|_| is_kept);
         let remote = remote.map(|state| state.text().to_owned());
-        wire::Version { remote, ..wire::Version::new(newest, register, entry, path) }
+        wire::Version { remote, ..wire::Version::new(newest, register, entry, found, path) }
     }
 }
 

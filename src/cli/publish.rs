@@ -58,7 +58,7 @@ struct Asked<'a> {
 impl Drop for Asked<'_> {
     fn drop(&mut self) {
         if !self.is_answered {
-            self.output.remark("the daemon continues: asat ls shows whether it has published");
+            self.output.remark("the daemon may continue: asat ls shows whether it has published");
         }
     }
 }

@@ -107,8 +107,7 @@ fn next(status: &Status) -> Vec<Step> {
 fn of_store(store: &Store) -> Vec<Step> {
     let name = &store.name;
     let troubles = [
-        // Watch mode says itself why it does not publish.
-        store.failed.as_ref().filter(|_| store.watch.as_ref().is_none_or(|watch| watch.trouble.is_none())),
+        store.failed.as_ref().filter(|failed| !store.is_said_by_watch(failed)),
         store.watch.as_ref().and_then(|watch| watch.trouble.as_ref()),
         store.remote.as_ref().and_then(|remote| remote.trouble.as_ref()),
         store.followed.as_ref().and_then(|followed| followed.trouble.as_ref()),

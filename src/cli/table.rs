@@ -15,17 +15,12 @@ use asat_wire::{
 /// The longest text of others in a column; `show` and `--json` have all of it.
 const WIDTH: usize = 40;
 
-/// A list of versions, each with the newest publication that was looked for, or else the one that it is known by.
-pub(super) fn versions(
-    versions: &[Version],
-    is_wanted: impl Fn(&Publication) -> bool,
-    now: Timestamp,
-) -> String {
+/// A list of versions, each with the publication that it is known by.
+pub(super) fn versions(versions: &[Version], now: Timestamp) -> String {
     let rows = versions.iter().map(|version| {
-        let wanted = version.publications.iter().rev().find(|publication| is_wanted(publication));
-        let shown = wanted.or_else(|| version.known_by());
+        let known_by = version.known_by();
         let said = |of: fn(&Publication) -> Option<&String>| {
-            shown.and_then(of).map_or_else(String::new, |text| short(text, WIDTH))
+            known_by.and_then(of).map_or_else(String::new, |text| short(text, WIDTH))
         };
         [
             clean(&version.id),
@@ -244,12 +239,12 @@ mod tests {
                         {{"at": "{at}", "label": "first", "certified_by": null, "business_date": null, "note": null}},
                         {{"at": "{at}", "label": "größer 🎉", "certified_by": "ops", "business_date": "2026-11-19", "note": null}},
                         {{"at": "{at}", "label": "before restore to report@9", "certified_by": null, "business_date": null, "note": null}}
-                    ], "publication_count": 3}}"#
+                    ], "publication_count": 3, "known_by": 1}}"#
             )),
             version(&format!(
                 r#"{{"id": "report@11", "state": "lost", "holdings": [], "publications": [
                         {{"at": "{at}", "label": "\u001b[2J{}", "certified_by": null, "business_date": null, "note": null}}
-                    ]}}"#,
+                    ], "known_by": 0}}"#,
                 "x".repeat(60)
             )),
             version(r#"{"id": "report@10", "state": "cutting", "cut_at": null, "size_bytes": null}"#),
@@ -259,9 +254,7 @@ VERSION    CUT          BUSINESS DAY  LABEL                                     
 report@12  3 hours ago  2026-11-19    größer 🎉                                 ops           46.4 MiB  793.3 KiB  3 publications, pinned, tagged month-end, leased ×2
 report@11  3 hours ago                \\u{1b}[2Jxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…                46.4 MiB  0 B        lost
 report@10                                                                                               793.3 KiB  cutting";
-        assert_eq!(versions(&list, |_| false, now), expected);
-        let first = versions(&list, |said| said.label.as_deref() == Some("first"), now);
-        assert!(first.contains("report@12  3 hours ago                first "), "{first}");
+        assert_eq!(versions(&list, now), expected);
     }
 
     #[test]

@@ -21,29 +21,13 @@ const PAGE: usize = 100;
 pub(super) async fn ls(args: &LsArgs, client: &Client, output: &Output) -> Result<(), Failure> {
     let wanted = if args.all { usize::MAX } else { usize::try_from(args.limit).unwrap_or(usize::MAX) };
     let list = list(args, wanted, client).await?;
-    output.answer(&list, |list| {
-        table::versions(&list.versions, |said| is_wanted(args, said), Timestamp::now())
-    })?;
+    output.answer(&list, |list| table::versions(&list.versions, Timestamp::now()))?;
     if list.versions.is_empty() {
         output.remark(&nothing_listed(args, client).await?);
     } else if list.next_cursor.is_some() {
         output.remark("there are older ones: see more with --limit or --all");
     }
     Ok(())
-}
-
-/// Whether a publication is one that was looked for by what it says.
-fn is_wanted(args: &LsArgs, said: &Publication) -> bool {
-    let LsArgs { label, certified_by, business_date, note, .. } = args;
-    let asked = [
-        (label.as_ref(), said.label.as_ref()),
-        (certified_by.as_ref(), said.certified_by.as_ref()),
-        (note.as_ref(), said.note.as_ref()),
-    ];
-    let day = business_date.map(|day| day.to_string());
-    let mut asked = asked.into_iter().chain([(day.as_ref(), said.business_date.as_ref())]);
-    let is_asked = |(wanted, _): &(Option<&String>, _)| wanted.is_some();
-    asked.clone().any(|pair| is_asked(&pair)) && asked.all(|pair| !is_asked(&pair) || pair.0 == pair.1)
 }
 
 /// Why a list is empty: nothing was published yet, or nothing is as it was asked for.

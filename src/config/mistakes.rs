@@ -79,7 +79,7 @@ mod tests {
                 "nothing = 1",
                 "line 1, `nothing = 1`: there is no \"nothing\" here; these are known: state, listen",
             ),
-            ("state = 5", "line 1, `state = 5`: it is the number 5, and should be a text, as \"5\""),
+            ("state = 5", "line 1, `state = 5`: it is the number 5, and should be a text, as \"report\""),
             (
                 "[listen]",
                 "line 1, `[listen]`: a section of this kind begins and ends with two brackets, as [[store]]",

@@ -71,7 +71,7 @@ pub(super) fn validate(raw: raw::Config, text: &str, folder: &Path) -> Result<Co
 /// Refuses values that do not go together, each of which is sound by itself.
 pub(super) fn check_together(config: &Config) -> Result<(), Problem> {
     if config.listen.tcp.is_some() && config.tokens.is_empty() {
-        let is_local = config.listen.tcp.is_some_and(|address| address.ip().is_loopback());
+        let is_local = config.listen.tcp.is_some_and(|address| address.ip().to_canonical().is_loopback());
         let whom =
             if is_local { "every program of this machine" } else { "every machine that reaches this one" };
         return Err(wrong(

@@ -1,5 +1,6 @@
 //! The way to the engine for everybody but the driver.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -10,7 +11,7 @@ use asat_core::audit::{Filter, Page, Place, Verdict};
 use asat_core::event::{Event, Reply};
 use asat_core::guard::GuardEntry;
 use asat_core::version::Lease;
-use asat_core::{By, Code, Engine, Policy, Problem, VersionId};
+use asat_core::{By, Code, Engine, Policy, Problem, StoreName, VersionId};
 use asat_shell::{Heard, SharedEngine};
 use tokio::sync::{broadcast, oneshot, watch};
 use tokio::time::timeout;
@@ -171,8 +172,11 @@ impl Handle {
     /// Where that cannot be committed; the policy is the one before then.
     pub(super) fn configure(&self, policy: Policy) -> Result<(), Problem> {
         let (sender, answer) = oneshot::channel();
+        let stores: BTreeSet<StoreName> = policy.stores.keys().cloned().collect();
         self.messages.send(Message::Configure(Box::new(policy), sender)).map_err(|_| stopping())?;
-        answer.blocking_recv().map_err(|_| stopping())?
+        answer.blocking_recv().map_err(|_| stopping())??;
+        self.failures.keep(&stores);
+        Ok(())
     }
 
     /// Has it recorded what the guard did.

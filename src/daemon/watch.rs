@@ -253,7 +253,10 @@ impl Watcher {
                 let code = problem.code.text().0;
                 tracing::warn!(store = %self.name, code, "watch mode: {problem}");
             }
-            None if is_news => tracing::info!(store = %self.name, "watch mode works again"),
+            None if is_news => {
+                self.handle.failures().forget(&self.name);
+                tracing::info!(store = %self.name, "watch mode works again");
+            }
             _ => {}
         }
         is_news

@@ -88,7 +88,7 @@ pub(super) async fn list(
     let revision = face.revision();
     let (entries, next) = engine.register().list(&filter, after.as_ref(), limit)?;
     let list = VersionList {
-        versions: entries.into_iter().map(|entry| face.listed(engine.register(), entry)).collect(),
+        versions: entries.into_iter().map(|entry| face.found(engine.register(), entry, &filter)).collect(),
         next_cursor: next.map(|position| cursor::write(&position, &filter)),
     };
     let page = serde_json::to_vec(&list).map(Bytes::from).map_err(|error| {

@@ -102,6 +102,13 @@ impl Filter {
             && self.search.is_none()
     }
 
+    /// The newest publication of a version that is asked for; nothing if the filter leaves open what publications are like.
+    #[must_use]
+    pub fn found<'a>(&self, entry: &'a Entry) -> Option<&'a Publication> {
+        let newest = || entry.publications.iter().rev();
+        if self.says_nothing() { None } else { newest().find(|publication| self.is_said_of(publication)) }
+    }
+
     fn is_said_of(&self, publication: &Publication) -> bool {
         let (said, of_set) = (&publication.attributes, publication.of_set.as_ref());
         (self.label.is_none() || said.label == self.label)

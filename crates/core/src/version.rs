@@ -249,17 +249,6 @@ impl Version {
     }
 }
 
-/// So many of a version's newest publications are looked at for [`known_by`].
-const LOOKED_AT: usize = 10;
-
-/// The publication that people know a version by, of all, oldest first: the newest that somebody certified, or else that has a label, or
-/// else the newest. Also what nobody certified is published, as before a restore. `said` gives who certified it, and its label.
-pub fn known_by<P>(publications: &[P], said: impl Fn(&P) -> [bool; 2]) -> Option<&P> {
-    let newest = || publications.iter().rev().take(LOOKED_AT);
-    let certified = newest().find(|publication| said(publication)[0]);
-    certified.or_else(|| newest().find(|publication| said(publication)[1])).or_else(|| newest().next())
-}
-
 /// One certification event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Publication {

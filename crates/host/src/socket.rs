@@ -111,13 +111,14 @@ pub fn remove(path: &Path) -> Result<(), Error> {
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
-        let hint = match error {
-            Error::InTheWay(_) => "move it away, or change listen.unix",
-            Error::Taken(_) => "stop it, or change listen.unix",
-            Error::Io { .. } => "check [listen] in the configuration",
-            Error::Odd { .. } => "write only ListenStream= in the socket unit",
+        let (code, hint) = match error {
+            Error::InTheWay(_) => (Code::Configuration, "move it away, or change listen.unix"),
+            // The next start may find it free.
+            Error::Taken(_) => (Code::InUse, "stop it, or change listen.unix"),
+            Error::Io { .. } => (Code::Configuration, "check [listen] in the configuration"),
+            Error::Odd { .. } => (Code::Configuration, "write only ListenStream= in the socket unit"),
         };
-        Self::new(Code::Configuration, error.to_string(), hint)
+        Self::new(code, error.to_string(), hint)
     }
 }
 

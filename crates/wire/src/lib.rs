@@ -231,6 +231,15 @@ pub struct Store {
     pub followed: Option<StoreFollowed>,
 }
 
+impl Store {
+    /// Whether watch mode says the same of the store.
+    #[must_use]
+    pub fn is_said_by_watch(&self, failed: &LastingTrouble) -> bool {
+        let trouble = self.watch.as_ref().and_then(|watch| watch.trouble.as_ref());
+        trouble.is_some_and(|trouble| trouble.detail == failed.detail)
+    }
+}
+
 /// All stores.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct StoreList {

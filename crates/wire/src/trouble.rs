@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What keeps watch mode or the bucket from its work, as long as it lasts.
+/// What keeps a store from being published, or watch mode or the bucket from its work, as long as it lasts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LastingTrouble {
     /// The stable name of the kind of problem.

@@ -36,9 +36,13 @@ pub struct Version {
     pub page_size: Option<u32>,
     /// What holds its pages.
     pub holdings: Vec<Holding>,
-    /// Its newest publications, oldest first: at most ten in lists and events, and a thousand if one version is shown.
-    /// `GET /v1/versions/{id}/publications` has all of them.
+    /// Its newest publications, oldest first: at most ten in lists and events, and a thousand if one version is shown. If the one that it is
+    /// known by is older, it comes before them. `GET /v1/versions/{id}/publications` has all of them.
     pub publications: Vec<Publication>,
+    /// The place in `publications`, counted from 0, of the one that it is known by. In a list that is the newest that was asked for. Else it is
+    /// the newest that somebody certified, or that has a label, or the newest.
+    #[serde(default)]
+    pub known_by: Option<usize>,
     /// How many publications it has.
     pub publication_count: usize,
     /// Its pin, if it has one.
@@ -165,16 +169,17 @@ impl Version {
     /// The publication that people know it by.
     #[must_use]
     pub fn known_by(&self) -> Option<&Publication> {
-        core::known_by(&self.publications, |said| [said.certified_by.is_some(), said.label.is_some()])
+        self.publications.get(self.known_by?)
     }
 
-    /// A version as it is written, with so many of its publications, the newest. `path` is the place at which it is read while it is
+    /// A version as it is written, with so many of its publications, the newest, and `found`, if that was asked for. `path` is the place at which it is read while it is
     /// leased.
     #[must_use]
     pub fn new(
         newest: usize,
         register: &Register,
         entry: &Entry,
+        found: Option<&core::Publication>,
         path: impl FnOnce() -> Option<String>,
     ) -> Self {
         let version = &entry.version;
@@ -182,7 +187,13 @@ impl Version {
         let leases = register.leases_on(&version.id).count();
         let tags = register.history(&version.id.store).into_iter();
         let tags = tags.flat_map(|history| history.tags_on(version.id.number));
-        let publications = entry.publications.iter().skip(entry.publications.len().saturating_sub(newest));
+        let recent = entry.publications.iter().skip(entry.publications.len().saturating_sub(newest));
+        let known_by = found.or_else(|| entry.known_by());
+        let is_older = |known: &&core::Publication| {
+            recent.clone().next().is_some_and(|first| known.number < first.number)
+        };
+        let publications = known_by.filter(is_older).into_iter().chain(recent.clone());
+        let is_it = |one: &core::Publication| known_by.is_some_and(|known| known.number == one.number);
         Self {
             id: version.id.to_string(),
             store: version.id.store.to_string(),
@@ -195,6 +206,7 @@ impl Version {
             size_bytes: content.map(core::Content::size_bytes),
             page_size: content.map(|content| content.page_size.bytes()),
             holdings: version.holdings.iter().map(Holding::new).collect(),
+            known_by: publications.clone().position(is_it),
             publications: publications.map(Publication::new).collect(),
             publication_count: entry.publications.len(),
             pin: version.pin.as_deref().map(Pin::new),

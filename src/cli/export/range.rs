@@ -50,7 +50,7 @@ pub(super) async fn export(
     let newest = versions.last().map_or(0, |version| version.number);
     if let Some(last) = range.last.filter(|last| *last > newest && newest > 0) {
         let store = &range.store;
-        let detail = format!("there is no version {store}@{last}; the newest is {store}@{newest}");
+        let detail = format!("{store}@{last} is beyond the newest version, {store}@{newest}");
         let hint = format!("write {store}@{}.. for all up to the newest", range.first.min(newest));
         return Err(Problem::new(Code::UnknownVersion, detail, hint).into());
     }

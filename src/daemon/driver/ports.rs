@@ -111,9 +111,9 @@ impl<H: Host> Audience for Ports<H> {
         listener: Listener,
         answer: Result<Reply, Problem>,
     ) -> Heard {
+        self.failures.note(&engine.read(), event, &answer, self.host.now());
         // A publication of which nothing was recorded is counted, too.
         if let Event::Publish(_) | Event::PublishSet(_) = event {
-            self.failures.note(engine.read().policy(), event, &answer, self.host.now());
             match &answer {
                 Err(problem) => self.metrics.failed(problem.code),
                 Ok(Reply::Known(number)) => {

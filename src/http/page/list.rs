@@ -121,7 +121,7 @@ impl History {
         let (entries, next) = register.list(&filter, after.as_ref(), MOST_VERSIONS)?;
         let before: Vec<_> =
             entries.iter().map(|entry| version::before(register, &entry.version.id)).collect();
-        let written = entries.into_iter().map(|entry| face.listed(register, entry));
+        let written = entries.into_iter().map(|entry| face.found(register, entry, &filter));
         let mut days = timeline::days(written.collect(), now);
         // The engine is not held while what is known is read from the disk.
         drop(engine);

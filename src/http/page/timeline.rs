@@ -178,7 +178,7 @@ mod tests {
             "holdings": [
                 { "kind": "snapshot", "backend": "lvm-thin", "name": "vg/a", "bytes": 0 }, { "kind": "archive", "bytes": 2048 },
             ],
-            "publication_count": 3, "publications": [{
+            "publication_count": 3, "known_by": 0, "publications": [{
                 "at": cut_at, "label": "<b>", "certified_by": "ops", "business_date": "2026-11-18",
                 "note": "n".repeat(300), "attributes": { "batch": 41 }, "checks": [],
             }],

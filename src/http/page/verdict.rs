@@ -161,11 +161,10 @@ fn of_guard(capacity: &Capacity, consequences: &Consequences) -> Vec<Point> {
     trouble.chain(alarms).chain(held).collect()
 }
 
-/// That a store could not be published when that was tried last. Of its own publications watch mode says why.
+/// That a store could not be published when that was tried last.
 fn of_failure(store: &Store) -> Option<Point> {
-    let failed = store.failed.as_ref()?;
-    let is_said = store.watch.as_ref().is_some_and(|watch| watch.trouble.is_some());
-    (!is_said).then(|| lasting(Level::Trouble, format!("{} could not be published", store.name), failed))
+    let failed = store.failed.as_ref().filter(|failed| !store.is_said_by_watch(failed))?;
+    Some(lasting(Level::Trouble, format!("{} could not be published", store.name), failed))
 }
 
 fn of_watch(store: &Store) -> Option<Point> {

@@ -297,6 +297,37 @@ fn as_of_anything_before_the_first_publication_there_is_nothing() {
 }
 
 #[test]
+fn a_version_is_known_by_its_newest_publication_that_somebody_certified() {
+    let world = world();
+    let publish = |body: &Value| {
+        let json = [("Content-Type", "application/json")];
+        let answer = world.request("POST", "/snapshots", &json, body.to_string().as_bytes());
+        assert!([200, 201].contains(&answer.status), "{body}");
+    };
+    let known_by = |query: &str| {
+        let version = world.get(&format!("/versions{query}")).json()["versions"][0].clone();
+        let place = usize::try_from(version["known_by"].as_u64().unwrap()).unwrap();
+        version["publications"][place]["note"].as_str().unwrap().to_owned()
+    };
+    publish(&json!({"note": "nothing said"}));
+    assert_eq!(known_by(""), "nothing said");
+    publish(&json!({"note": "labelled", "label": "a"}));
+    publish(&json!({"note": "nothing said again"}));
+    assert_eq!(known_by(""), "labelled");
+    publish(&json!({"note": "certified", "certified_by": "ann", "attributes": {"batch": 41}}));
+    publish(&json!({"note": "certified again", "certified_by": "ann"}));
+    for number in 0..20 {
+        publish(&json!({"note": format!("{number}"), "label": "by a job"}));
+    }
+    assert_eq!(known_by(""), "certified again");
+    for (query, found) in
+        [("label=a", "labelled"), ("attribute=batch:41", "certified"), ("label=by+a+job", "19")]
+    {
+        assert_eq!(known_by(&format!("?{query}")), found);
+    }
+}
+
+#[test]
 fn lists_have_the_newest_publications_of_each_version_and_say_how_many_there_are() {
     const MANY: usize = 1003;
     let world = world();
@@ -312,6 +343,13 @@ fn lists_have_the_newest_publications_of_each_version_and_say_how_many_there_are
     };
     let listed = world.get("/versions").json()["versions"][0].clone();
     assert_eq!((labels(&listed), &listed["publication_count"]), (closes(MANY - 9..=MANY), &json!(MANY)));
+    assert_eq!(listed["known_by"], 9);
+    // The one that was asked for is there, however old it is.
+    let asked = world.get("/versions?label=close%205").json()["versions"][0].clone();
+    let found = [closes(5..=5), closes(MANY - 9..=MANY)].concat();
+    assert_eq!((labels(&asked), &asked["known_by"]), (found, &json!(0)));
+    let listed = world.asat(&["ls", "--label", "close 5"]);
+    assert!(String::from_utf8(listed.stdout).unwrap().contains("  close 5  "));
     // One that is shown by itself has more of them, and all are in a list of their own.
     let shown = world.get("/versions/report@1").json();
     assert_eq!((labels(&shown), &shown["publication_count"]), (closes(MANY - 999..=MANY), &json!(MANY)));

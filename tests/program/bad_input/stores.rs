@@ -130,11 +130,21 @@ fn a_store_that_could_not_be_published_is_not_well_until_it_is() {
     let page = String::from_utf8(kept.get("/").body).unwrap();
     assert!(page.contains("report could not be published"), "{page}");
 
-    // The same content is there already, and is known without a look at it.
+    // With the key of an earlier publication nobody looks at the store.
+    let keyed = [("Content-Type", "application/json"), ("Idempotency-Key", "one")];
+    kept.request("POST", "/snapshots", &keyed, b"{}").expect_problem(422, "store_missing");
+    fs::rename(&away, kept.store()).unwrap();
+    assert_eq!(kept.request("POST", "/snapshots", &keyed, b"{}").status, 200);
+    assert_eq!(kept.get("/healthz").json()["status"], "ok");
+    assert_eq!(kept.get("/stores").json()["stores"][0].get("failed"), None);
+
+    fs::rename(kept.store(), &away).unwrap();
+    kept.request("POST", "/snapshots", &[], b"").expect_problem(422, "store_missing");
+    assert_eq!(kept.request("POST", "/snapshots", &keyed, b"{}").status, 200, "it is answered again");
+    assert_eq!(kept.get("/healthz").json()["status"], "degraded");
     fs::rename(&away, kept.store()).unwrap();
     kept.publish("back");
     assert_eq!(kept.get("/healthz").json()["status"], "ok");
-    assert_eq!(kept.get("/stores").json()["stores"][0].get("failed"), None);
 }
 
 #[test]

@@ -59,7 +59,7 @@ const MISTAKES: [Mistake; 48] = [
     ("retire report@2", 3, "no terminal to ask on", "add --yes"),
     ("retire report@1 --yes", 5, "has the tag month-end", "asat tag --delete report month-end deletes it"),
     ("restore report@1", 3, "changes the store", "add --yes"),
-    ("export report@1..9 --to range", 4, "there is no version report@9", "write report@1.."),
+    ("export report@1..9 --to range", 4, "report@9 is beyond the newest version", "write report@1.."),
     ("open report@1 --ttl -5m", 2, "'-5m'", "write it as 90s"),
     // The daemon is somewhere else, or not there.
     ("stores --server /run/asat/asat.sock", 2, "'/run/asat/asat.sock'", "write unix:/run/asat/asat.sock"),

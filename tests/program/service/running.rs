@@ -125,7 +125,7 @@ fn nspawn_an_address_that_is_not_free_yet_is_waited_for() {
         let listen = "[listen]\nunix = \"/run/asat/asat.sock\"\ntcp = \"127.0.0.1:7878\"\n";
         configure(&format!("{}{listen}{token}", config("")));
         drop_in("RestartSec=100ms\n");
-        fails_until(|| drop(other), "asat cannot listen on 127.0.0.1:7878");
+        fails_until(|| drop(other), "asat: cannot listen on 127.0.0.1:7878");
     });
 }
 

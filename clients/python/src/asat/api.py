@@ -355,7 +355,7 @@ class Holding:
 
 @dataclass(frozen=True)
 class LastingTrouble:
-    """What keeps watch mode or the bucket from its work, as long as it lasts."""
+    """What keeps a store from being published, or watch mode or the bucket from its work, as long as it lasts."""
 
     # The stable name of the kind of problem.
     code: str
@@ -1054,8 +1054,8 @@ class Version:
     # How many publications it has.
     publication_count: int
 
-    # Its newest publications, oldest first: at most ten in lists and events, and a thousand if one version is shown.
-    # `GET /v1/versions/{id}/publications` has all of them.
+    # Its newest publications, oldest first: at most ten in lists and events, and a thousand if one version is shown. If
+    # the one that it is known by is older, it comes before them. `GET /v1/versions/{id}/publications` has all of them.
     publications: list[Publication]
 
     # Its place in its life: `cutting`, `ready`, `retiring`, `retired`, `failed` or `lost`.
@@ -1076,6 +1076,10 @@ class Version:
     # The fingerprint of its content, with the algorithm that it was made by, as `blake3:` and 64 hexadecimal digits:
     # equal contents have equal fingerprints, and others have others. It is known once the version is archived.
     fingerprint: str | None = None
+
+    # The place in `publications`, counted from 0, of the one that it is known by. In a list that is the newest that was
+    # asked for. Else it is the newest that somebody certified, or that has a label, or the newest.
+    known_by: int | None = None
 
     # The size of its pages, in bytes.
     page_size: int | None = None

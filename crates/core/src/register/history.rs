@@ -9,7 +9,7 @@ use super::versions::Versions;
 use crate::harm::{Harm, Lost};
 use crate::labels::folded;
 use crate::nearest::choose;
-use crate::version::{Attributes, Publication, State, Store, Tag, Version, known_by};
+use crate::version::{Attributes, Publication, State, Store, Tag, Version};
 use crate::{Code, Problem, TagName};
 
 /// A store with all its versions.
@@ -38,11 +38,13 @@ pub struct Entry {
     pub publications: Vec<Publication>,
     /// If there are several, the newest that says just this.
     said: HashMap<Attributes, u64>,
+    /// The place of the one that people know the version by.
+    known_by: Option<usize>,
 }
 
 impl Entry {
     pub(super) fn new(version: Version) -> Self {
-        Self { version, publications: Vec::new(), said: HashMap::new() }
+        Self { version, publications: Vec::new(), said: HashMap::new(), known_by: None }
     }
 
     /// The same with another value of the version.
@@ -62,16 +64,18 @@ impl Entry {
             }
             None => self.publications.reserve_exact(1),
         }
+        let known_by = self.known_by().map(rank);
+        if known_by.is_none_or(|known| rank(&publication) >= known) {
+            self.known_by = Some(self.publications.len());
+        }
         self.publications.push(publication);
     }
 
-    /// The publication that people know the version by.
+    /// The publication that people know the version by: the newest that somebody certified, or else that has a label, or else the newest. Also
+    /// what nobody certified is published, as before a restore.
     #[must_use]
     pub fn known_by(&self) -> Option<&Publication> {
-        known_by(&self.publications, |publication| {
-            let said = &publication.attributes;
-            [said.certified_by.is_some(), said.label.is_some()]
-        })
+        self.publications.get(self.known_by?)
     }
 
     /// The publication of this number, if it is one of these.
@@ -93,6 +97,15 @@ impl Entry {
             [only] => (only.attributes == *attributes).then_some(only.number),
             _ => self.said.get(attributes).copied(),
         }
+    }
+}
+
+/// How well a publication says what a version is, beside others of the same version.
+fn rank(publication: &Publication) -> u8 {
+    match &publication.attributes {
+        Attributes { certified_by: Some(_), .. } => 2,
+        Attributes { label: Some(_), .. } => 1,
+        _ => 0,
     }
 }
 
