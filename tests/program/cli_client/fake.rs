@@ -170,7 +170,7 @@ pub(crate) fn version(number: u64) -> Value {
         "id": format!("report@{number}"), "store": "report", "number": number, "state": "ready",
         "cut_at": "2026-11-19T17:00:03.123456Z", "fingerprint": "00ff", "size_bytes": 5, "page_size": 4096,
         "holdings": [{ "kind": "archive", "bytes": 812_344 }],
-        "publication_count": 1, "publications": [{
+        "publication_count": 1, "known_by": 0, "publications": [{
             "at": "2026-11-19T17:00:00.000000Z", "label": format!("close \u{1b}[2J{number}"), "certified_by": "ops",
             "business_date": null, "note": null, "attributes": {}, "checks": [],
         }],
