@@ -37,10 +37,8 @@ pub(crate) fn day_ends(text: &str, now: Timestamp) -> Result<Timestamp, String> 
 
 /// Reads a day.
 pub(crate) fn day(text: &str, now: Timestamp) -> Result<Date, String> {
-    day_as_of(text.trim(), now).ok_or_else(|| {
-        not_in_calendar(text)
-            .unwrap_or_else(|| "write a day as 2026-11-19, yesterday, month-end or -7d".to_owned())
-    })
+    let text = text.trim();
+    day_as_of(text, now).ok_or_else(|| no_day(text))
 }
 
 fn day_as_of(text: &str, now: Timestamp) -> Option<Date> {
@@ -54,18 +52,30 @@ fn day_as_of(text: &str, now: Timestamp) -> Option<Date> {
     }
 }
 
-/// That a day is written as one, and is none.
+/// Whether a text is written as a day is.
+pub(crate) fn is_written_as_day(text: &str) -> bool {
+    text.len() == 10
+        && text.replace('-', "").len() == 8
+        && text.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit())
+}
+
+/// Why a text is no day although it is written, or begins, as one.
 fn not_in_calendar(text: &str) -> Option<String> {
-    let day = text.trim().get(..10)?;
-    let digits = |part: &str| part.chars().all(|c| c.is_ascii_digit());
-    let is_written = matches!(day.split('-').collect::<Vec<_>>().as_slice(), [year, month, day]
-        if (year.len(), month.len(), day.len()) == (4, 2, 2) && [*year, *month, *day].into_iter().all(digits));
-    (is_written && day.parse::<Date>().is_err()).then(|| format!("{day} is no day of the calendar"))
+    let day = text.get(..10).filter(|day| is_written_as_day(day) && day.parse::<Date>().is_err());
+    day.map(|day| format!("{day} is no day of the calendar"))
+}
+
+fn no_day(text: &str) -> String {
+    let how = || "write a day as 2026-11-19, yesterday, month-end or -7d".to_owned();
+    not_in_calendar(text).unwrap_or_else(how)
 }
 
 fn no_time(text: &str) -> String {
-    not_in_calendar(text).unwrap_or_else(|| "write it as 2026-11-19T17:00:00Z, 2026-11-19 17:00 (in UTC), 2026-11-19, yesterday, month-end or -7d; a later one as +30d"
-        .to_owned())
+    let how = || {
+        "write it as 2026-11-19T17:00:00Z, 2026-11-19 17:00 (in UTC), 2026-11-19, yesterday, month-end or -7d; a later one as +30d"
+            .to_owned()
+    };
+    not_in_calendar(text).unwrap_or_else(how)
 }
 
 /// Reads a duration in seconds, as the configuration does; a number alone is in seconds.

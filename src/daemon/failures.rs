@@ -7,15 +7,29 @@ use asat_core::event::{Event, Publish, PublishSet, Reply};
 use asat_core::{Code, Engine, Policy, Problem, StoreName};
 use jiff::Timestamp;
 
+use super::machine::of_store;
+
 /// What kept stores from being published, and since when; nothing of a store whose last publication succeeded.
 #[derive(Clone, Debug, Default)]
-pub struct Failures(Arc<RwLock<BTreeMap<StoreName, (Problem, Timestamp)>>>);
+pub struct Failures(Arc<RwLock<BTreeMap<StoreName, Failed>>>);
+
+#[derive(Clone, Debug)]
+struct Failed {
+    problem: Problem,
+    since: Timestamp,
+    /// The publications from this number on were made after the last failure.
+    next: u64,
+}
 
 impl Failures {
     /// Why this store could not be published when that was tried last.
     #[must_use]
     pub fn of(&self, store: &StoreName) -> Option<(Problem, Timestamp)> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(store).cloned()
+        self.0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(store)
+            .map(|failed| (failed.problem.clone(), failed.since))
     }
 
     /// Notes that a store was published.
@@ -38,29 +52,33 @@ impl Failures {
         match answer {
             Ok(reply) => {
                 // With an idempotency key, it may be an earlier publication: nobody has looked at the store.
-                let at = match reply {
-                    Reply::Published(number) => engine.register().publication(*number).map(|said| said.at),
-                    _ => Some(now),
+                let first = match reply {
+                    Reply::Published(number) => *number,
+                    _ => u64::MAX,
                 };
-                let is_later = |(_, since): (Problem, Timestamp)| at.is_some_and(|at| at >= since);
                 let published = stores(engine.policy(), event).into_iter();
-                published
-                    .filter(|store| self.of(store).is_some_and(is_later))
-                    .for_each(|store| self.forget(&store));
+                published.filter(|store| self.is_before(store, first)).for_each(|store| self.forget(&store));
             }
             Err(problem) if is_of_store(problem.code) && !matches!(event, Event::Restore(_)) => {
                 let asked = stores(engine.policy(), event);
                 // A set says which of its stores it was.
-                let named = asked.iter().find(|store| problem.detail.contains(&format!("; store {store}: ")));
+                let named = asked.iter().find(|store| problem.detail.contains(&of_store(store)));
                 let failed = named.map_or_else(|| asked.clone(), |store| BTreeSet::from([store.clone()]));
                 let mut failures = self.0.write().unwrap_or_else(PoisonError::into_inner);
                 for store in failed {
-                    let since = failures.get(&store).map_or(now, |(_, since)| *since);
-                    failures.insert(store, (problem.clone(), since));
+                    let since = failures.get(&store).map_or(now, |failed| failed.since);
+                    let next = engine.register().next_publication();
+                    failures.insert(store, Failed { problem: problem.clone(), since, next });
                 }
             }
             Err(_) => {}
         }
+    }
+
+    /// Whether the last failure of a store came before this publication.
+    fn is_before(&self, store: &StoreName, publication: u64) -> bool {
+        let failures = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        failures.get(store).is_some_and(|failed| publication >= failed.next)
     }
 
     /// Forgets all but these stores.
@@ -132,8 +150,10 @@ mod tests {
         }
         failures.note(&engine, &publish(Some("other")), &Ok(Reply::Known(1)), later);
         assert!(failures.of(&report).is_some());
-        assert!(note(&Ok(Reply::Published(1)), later).is_some(), "there is no publication since");
-        assert_eq!(note(&Ok(Reply::Known(1)), later), None);
+        assert!(note(&Ok(Reply::Published(0)), later).is_some(), "it was made before");
+        assert_eq!(note(&Ok(Reply::Published(1)), first), None, "it was asked for before, and made after");
+        assert!(note(&Err(unread), later).is_some());
+        assert_eq!(note(&Ok(Reply::Known(0)), later), None);
     }
 
     #[test]

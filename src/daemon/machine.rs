@@ -63,6 +63,7 @@ pub use change_cache::VersionGuard;
 use configured::{Settings, Store, workers};
 use cut::Cutting;
 pub use repair::found;
+pub(super) use set::of_store;
 use snapshots::{SnapshotVersion, Witnessed};
 pub use source::VersionBytes;
 use throttle::Throttle;

@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 
 use super::problem::Failure;
 use crate::misread;
+use crate::when::is_written_as_day;
 
 /// A JSON body. An empty one stands for `{}`.
 pub(super) struct Body<T>(pub(super) T);
@@ -187,10 +188,7 @@ pub(super) fn business_date(text: &str) -> Result<Date, Problem> {
     let date = text.parse::<Date>().ok().filter(|date| date.to_string() == text);
     date.ok_or_else(|| {
         let text = shorten(text, 40);
-        let is_written_so = text.len() == 10
-            && text.replace('-', "").len() == 8
-            && text.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit());
-        let what = if is_written_so { "is no day of the calendar" } else { "is not a date" };
+        let what = if is_written_as_day(&text) { "is no day of the calendar" } else { "is not a date" };
         Problem::new(Code::Invalid, format!("business_date {text:?} {what}"), "write it as 2026-11-19")
     })
 }

@@ -172,8 +172,8 @@ impl Version {
         self.publications.get(self.known_by?)
     }
 
-    /// A version as it is written, with so many of its publications, the newest, and `found`, if that was asked for. `path` is the place at which it is read while it is
-    /// leased.
+    /// A version as it is written, with so many of its publications, the newest, and `found`, if that was asked for. `path` is the place at which
+    /// it is read while it is leased.
     #[must_use]
     pub fn new(
         newest: usize,

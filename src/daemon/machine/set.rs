@@ -144,8 +144,13 @@ fn at_once<I: Send>(
     })
 }
 
+/// How the problem of a set says which of its stores it was.
+pub(in crate::daemon) fn of_store(store: &StoreName) -> String {
+    format!("; store {store}: ")
+}
+
 /// A problem of one store, told of the set.
 fn naming(set: &SetName, store: &StoreName, problem: Problem) -> Problem {
-    let detail = format!("the set {set} was not published; store {store}: {}", problem.detail);
+    let detail = format!("the set {set} was not published{}{}", of_store(store), problem.detail);
     Problem { detail, ..problem }
 }
