@@ -53,6 +53,7 @@ mod versions;
 mod when;
 mod why;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use asat_core::{Code, Problem, StoreName};
@@ -107,8 +108,14 @@ fn say(error: &clap::Error) {
     if error.use_stderr() && mistakes::wants_json(std::env::args_os()) {
         return Output::new(true).problem(&mistakes::problem(error, hint));
     }
-    // Nobody is left to be told if even this cannot be printed.
-    let _ = error.print();
+    if error.use_stderr() {
+        // A mistake begins as every other problem does.
+        let text = error.render().ansi().to_string().replacen("error:", "asat:", 1);
+        // Nobody is left to be told if even this cannot be printed.
+        let _ = anstream::stderr().write_all(text.as_bytes());
+    } else {
+        let _ = error.print();
+    }
     if let Some(hint) = hint {
         Output::new(false).beside(&format!("hint: {}", text::clean(&hint)));
     }

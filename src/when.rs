@@ -78,14 +78,14 @@ fn no_time(text: &str) -> String {
     not_in_calendar(text).unwrap_or_else(how)
 }
 
-/// Reads a duration in seconds, as the configuration does; a number alone is in seconds.
+/// Reads a duration in seconds, as the configuration does: a number without a unit is refused.
 pub(crate) fn seconds(text: &str) -> Result<u32, String> {
-    let total = match text.parse::<u32>() {
-        Ok(seconds) if !text.starts_with('+') => Some(seconds),
-        _ => length(text),
-    };
-    let wrong = || "write it as 90s, 15m, 1h30m, 2d or 1w; at least a second".to_owned();
-    total.filter(|&seconds| seconds > 0).ok_or_else(wrong)
+    length(text).filter(|&seconds| seconds > 0).ok_or_else(|| match text.parse::<u32>() {
+        Ok(number) if number > 0 && !text.starts_with('+') => {
+            format!("it has no unit: write {number}s, {number}m, {number}h or {number}d")
+        }
+        _ => "write it as 90s, 15m, 1h30m, 2d or 1w; at least a second".to_owned(),
+    })
 }
 
 fn length(text: &str) -> Option<u32> {
@@ -103,10 +103,8 @@ fn said(text: &str, now: Timestamp) -> Option<When> {
         "yesterday" => Some(When::Day(today.checked_sub(1.day()).ok()?)),
         "month-end" => Some(When::Day(today.first_of_month().checked_sub(1.day()).ok()?)),
         _ => {
-            // A number alone would be read as seconds, which nobody means by -7.
-            let has_unit = text.ends_with(|c: char| c.is_ascii_alphabetic());
             let length = SignedDuration::from_secs(seconds(text.get(1..)?).ok()?.into());
-            let at = match text.chars().next().filter(|_| has_unit)? {
+            let at = match text.chars().next()? {
                 '-' => now.checked_sub(length),
                 '+' => now.checked_add(length),
                 _ => return None,

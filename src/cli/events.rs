@@ -1,4 +1,4 @@
-//! `events`: what happens, a line each.
+//! `events`: what happens, a line each: the event, and its fields as pairs.
 
 use asat_core::{Code, Problem};
 use serde::Serialize;
@@ -40,8 +40,32 @@ impl Line {
     }
 }
 
+/// The event and what it says, as `name=value` pairs.
 fn text(line: &Line) -> String {
-    format!("{:<12} {}", clean(&line.event), clean(&line.data.to_string()))
+    let mut pairs = String::new();
+    push_pairs(&mut pairs, "", &line.data);
+    format!("{:<12}{}", clean(&line.event), clean(&pairs))
+}
+
+/// Adds a value as pairs. The name of a nested one has the names around it before it; what is empty is left out.
+fn push_pairs(pairs: &mut String, name: &str, value: &Value) {
+    let text = match value {
+        Value::Null => return,
+        Value::Object(members) => {
+            for (member, value) in members {
+                let dot = if name.is_empty() { "" } else { "." };
+                push_pairs(pairs, &format!("{name}{dot}{member}"), value);
+            }
+            return;
+        }
+        Value::Array(values) if values.is_empty() => return,
+        // A text without blanks needs no quotes.
+        Value::String(text) if !text.is_empty() && !text.contains([' ', '"', '=', '\n']) => text.clone(),
+        _ => value.to_string(),
+    };
+    let is = if name.is_empty() { "" } else { "=" };
+    pairs.push(' ');
+    pairs.extend([name, is, &text]);
 }
 
 #[cfg(test)]
@@ -51,7 +75,12 @@ mod tests {
     #[test]
     fn one_event_one_line() {
         let line = |data: &str| text(&Line::new(Event { name: "version".into(), data: data.into() }));
-        assert_eq!(line("{\"id\": \"report@12\"}"), "version      {\"id\":\"report@12\"}");
+        assert_eq!(
+            line(
+                "{\"id\": \"report@12\", \"by\": {\"name\": \"Ann Lee\", \"note\": null}, \"n\": [1, 2], \"tags\": []}"
+            ),
+            "version      by.name=\"Ann Lee\" id=report@12 n=[1,2]"
+        );
         assert_eq!(line("not JSON\n\u{1b}"), "version      \"not JSON\\n\\u001b\"");
     }
 }

@@ -77,8 +77,7 @@ pub(super) fn hint(error: &clap::Error) -> Option<String> {
             Some(format!("write unix:{value}"))
         }
         ErrorKind::ValueValidation if argument.contains("TIME>") || argument.contains("DAY>") => {
-            let is_length = seconds(value).is_ok() && value.parse::<u32>().is_err();
-            is_length.then(|| format!("write -{value} for so long ago"))
+            seconds(value).is_ok().then(|| format!("write -{value} for so long ago"))
         }
         _ => None,
     }

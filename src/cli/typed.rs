@@ -143,7 +143,7 @@ impl FromStr for ExportChoice {
     }
 }
 
-/// Reads a duration, such as `45`, `90s`, `1h30m`, `2d` or `1w`.
+/// Reads a duration, such as `90s`, `1h30m`, `2d` or `1w`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     seconds(text).map(|seconds| Duration::from_secs(seconds.into()))
 }
@@ -172,7 +172,6 @@ mod tests {
     #[test]
     fn durations() {
         for (typed, expected) in [
-            ("45", 45),
             ("90s", 90),
             ("15m", 900),
             ("1h", 3600),
@@ -185,6 +184,7 @@ mod tests {
         }
         for typed in [
             "",
+            "45",
             "0",
             "0s",
             "-1",

@@ -15,7 +15,7 @@ Times:
   now, -90m, -7d, +30d       now, so long ago, and in so long
 
 Durations:
-  90s, 15m, 1h30m, 2d, 1w    a number alone is in seconds";
+  90s, 15m, 1h30m, 2d, 1w    a number and its unit, as in the configuration";
 
 /// Reads a time; a day alone means its beginning.
 pub(super) fn day_begins(text: &str) -> Result<Timestamp, String> {

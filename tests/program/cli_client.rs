@@ -310,7 +310,7 @@ fn events_are_lines() {
     assert!(!ran.out.contains('\u{9b}'));
     assert_eq!(ran.code, Some(10), "a stream that ends is a daemon that went away");
     let ran = fake.run(&["events"]);
-    assert!(ran.out.starts_with("version      {\"id\":\"report@12\""), "{ran:?}");
+    assert!(ran.out.starts_with("version      id=report@12 label="), "{ran:?}");
 }
 
 #[test]
