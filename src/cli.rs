@@ -110,7 +110,8 @@ fn say(error: &clap::Error) {
     }
     if error.use_stderr() {
         // A mistake begins as every other problem does.
-        let text = error.render().ansi().to_string().replacen("error:", "asat:", 1);
+        let told = mistakes::without_tips(&error.render().ansi().to_string(), hint.is_some());
+        let text = told.replacen("error:", "asat:", 1);
         // Nobody is left to be told if even this cannot be printed.
         let _ = anstream::stderr().write_all(text.as_bytes());
     } else {

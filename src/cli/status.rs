@@ -125,7 +125,7 @@ fn of_store(store: &Store) -> Vec<Step> {
         steps.push(wrong(late.detail, &late.hint));
     } else if store.configured && store.versions == 0 && store.followed.is_none() && store.failed.is_none() {
         let what = format!("asat publish {name} --label LABEL");
-        steps.push(Step { why: format!("{name} was never published"), what, urgent: false });
+        steps.push(wrong(format!("{name} was never published"), &what));
     }
     steps
 }

@@ -192,7 +192,8 @@ impl Caller {
 
 /// Whether a route answers everybody who asks: whether the daemon lives, how to come in, and nothing of what it keeps.
 pub(super) fn is_public(route: &str) -> bool {
-    status::is_of_health(route) || matches!(route, "/assets/{name}" | "/sign-in" | "/sign-out")
+    status::is_of_health(route)
+        || matches!(route, "/assets/{name}" | "/docs/problems/{code}" | "/sign-in" | "/sign-out")
 }
 
 /// The role that a request needs. To open a version, or to ask a query, is to read it; if there is no route there is nothing to

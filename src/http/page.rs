@@ -11,6 +11,7 @@ mod consequences;
 mod home;
 mod leases;
 mod list;
+mod meanings;
 mod plots;
 mod reference;
 mod schema;
@@ -56,6 +57,7 @@ pub(super) fn routes(document: &Value, access: Access) -> Router<Arc<Face>> {
     Router::new()
         .route("/", get(home::show))
         .route("/docs", get(reference::show))
+        .route("/docs/problems/{code}", get(meanings::show))
         .route("/page/versions/{id}", get(version::show))
         .route("/page/stores/{name}", get(store::show))
         .route("/page/audit", get(trail::show))
@@ -72,7 +74,12 @@ pub(super) fn routes(document: &Value, access: Access) -> Router<Arc<Face>> {
 pub(super) fn is_for_people(route: &str) -> bool {
     matches!(
         route,
-        "/" | "/docs" | "/page/versions/{id}" | "/page/stores/{name}" | "/page/audit" | "/page/{*rest}"
+        "/" | "/docs"
+            | "/docs/problems/{code}"
+            | "/page/versions/{id}"
+            | "/page/stores/{name}"
+            | "/page/audit"
+            | "/page/{*rest}"
     )
 }
 
@@ -152,7 +159,11 @@ struct ProblemPage<'a> {
 /// Shows a problem of a request for a page as a page, if a browser asks. What is the daemon's own trouble stays what the log tells of.
 pub(super) async fn for_people(request: Request, next: Next) -> Response {
     let path = request.uri().path();
-    let is_page = path == "/" || path == "/docs" || path == "/page" || path.starts_with("/page/");
+    let is_page = path == "/"
+        || path == "/docs"
+        || path.starts_with("/docs/")
+        || path == "/page"
+        || path.starts_with("/page/");
     let is_browser = is_page && request.method() == Method::GET && accepts_pages(request.headers());
     let name = request.extensions().get::<Name>().map(|name| name.text().to_owned());
     let response = next.run(request).await;

@@ -43,7 +43,7 @@ impl IntoResponse for Failure {
         let (code, title) = problem.code.text();
         // What the request is called is added to it by whoever knows.
         let body = ProblemBody {
-            kind: format!("urn:asat:problem:{code}"),
+            kind: format!("/docs/problems/{code}"),
             title: title.to_owned(),
             status: status.as_u16(),
             detail: problem.detail,

@@ -97,7 +97,7 @@ fn how_it_is(face: &Face, may_read: bool) -> Health {
     let standing = face.handle.standing();
     let handle = &face.handle;
     let harm = || handle.engine().register().harms().first().map(Harm::problem);
-    let late = || freshness::problem(&handle.engine(), face.machine.believed().time);
+    let late = || freshness::first_problem(&handle.engine(), face.machine.believed().time);
     let trouble = handle.recording().problem().or_else(|| standing.trouble.clone());
     let refused = || face.refused.problem();
     let failed = || {

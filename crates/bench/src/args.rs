@@ -334,9 +334,12 @@ pub(super) struct GuardArgs {
     /// An empty block device. Everything on it is lost
     #[arg(long, value_name = "DEVICE")]
     pub(super) disk: PathBuf,
-    /// How many classic snapshots there are while nothing is written
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=500))]
+    /// How many snapshots there are while nothing is written
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) snapshots: u32,
+    /// Thin snapshots instead of classic ones. Nothing is extended then: all of them share a pool
+    #[arg(long, conflicts_with = "extensions")]
+    pub(super) thin: bool,
     /// For how many seconds nothing is written, at each of two ticks
     #[arg(long, value_name = "N", default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(super) seconds: u32,

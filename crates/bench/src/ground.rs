@@ -39,8 +39,8 @@ impl Kind {
     /// What LVM needs for itself of a disk.
     pub(super) fn overhead_bytes(self) -> u64 {
         match self {
-            Self::Classic => 16 << 20,
-            Self::Thin => (16 << 20) + POOL_METADATA,
+            Self::Classic => 20 << 20,
+            Self::Thin => (20 << 20) + POOL_METADATA,
         }
     }
 }
@@ -113,7 +113,9 @@ impl<'a> Ground<'a> {
     fn make_volume(&self, shape: &Shape) -> Result<(), Problem> {
         let &Shape { kind, volume_bytes: bytes, spare_bytes } = shape;
         // Without `--yes`: where something was written to the disk meanwhile, LVM asks, and hears no.
-        self.run(&Call::new("vgcreate").operand(&self.group).operand(self.disk.path.display()))?;
+        // LVM's default of 1 MiB has room for about 500 snapshots.
+        let call = Call::new("vgcreate").option("--metadatasize", "4m").operand(&self.group);
+        self.run(&call.operand(self.disk.path.display()))?;
         let create = || Call::new("lvcreate").flag("--yes");
         match kind {
             Kind::Classic => {

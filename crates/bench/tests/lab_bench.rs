@@ -22,7 +22,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use lab::{Lab, Machine, in_lab};
 
@@ -213,6 +213,15 @@ fn lab_bench_of_the_guard() {
             assert!(figures[idle]["looking_percent"].as_f64().unwrap() > 0.0, "{report:#}");
         }
         assert_eq!(report["targets"].as_array().unwrap().len(), 5, "{report:#}");
+        let mut command = bench_guard(machine, &dir);
+        let output = command.args(["--thin", "--snapshots=3", "--seconds=3", "--json"]).output().unwrap();
+        assert!(output.status.success(), "{}", utf8(&output.stderr));
+        check_that_nothing_is_left(machine, &dir);
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(
+            (&report["figures"]["thin"], report["targets"].as_array().unwrap().len()),
+            (&json!(true), 2)
+        );
         let small = [machine.disks[1].to_str().unwrap(), "--snapshots=3"];
         let mut command = machine.command(env!("CARGO_BIN_EXE_asat-bench"));
         let output = command.args(["guard", "--disk"]).args(small).output().unwrap();

@@ -23,9 +23,8 @@ pub(super) fn families(face: &Face) -> Vec<Family> {
         let store = &history.store.name;
         found.waiting.add([("store", store.as_str())], engine.waiting(Some(store)).bytes);
         found.add_remote(face, history, now);
-        if let Some(expected) = freshness::written(&engine, history, now) {
-            found.late.add([("store", store.as_str())], u64::from(expected.late_since.is_some()));
-        }
+        let is_late = freshness::problem(&engine, history, now).is_some();
+        found.late.add([("store", store.as_str())], u64::from(is_late));
         if let Some(standing) = face.machine.follows().standing(store) {
             found.follow_failing.add([("store", store.as_str())], u64::from(standing.trouble.is_some()));
         }
@@ -76,7 +75,7 @@ impl Default for Stores {
             ),
             late: Family::gauge(
                 "asat_store_late",
-                "1 if a store was not published by the time at which it is expected, else 0.",
+                "1 if a store was not published by the time at which it is expected, or never within a day, else 0.",
             ),
             lag: Family::gauge(
                 "asat_archive_lag_seconds",

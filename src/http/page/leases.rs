@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use asat_core::event::Event;
-use asat_core::{Code, StoreName};
+use asat_core::{Code, StoreName, VersionId};
 use axum::extract::State;
 use axum::response::Redirect;
 use jiff::Timestamp;
@@ -44,7 +44,17 @@ pub(super) struct Row {
 
 impl Leases {
     pub(super) fn read(face: &Face, caller: &Caller, store: Option<&StoreName>, now: Timestamp) -> Self {
-        let mut leases = leases::open(face, store, None).leases;
+        Self::newest_of(leases::open(face, store, None).leases, caller, now)
+    }
+
+    /// Those of one version.
+    pub(super) fn of_version(face: &Face, caller: &Caller, id: &VersionId, now: Timestamp) -> Self {
+        let (mut leases, id) = (leases::open(face, Some(&id.store), None).leases, id.to_string());
+        leases.retain(|lease| lease.version == id);
+        Self::newest_of(leases, caller, now)
+    }
+
+    fn newest_of(mut leases: Vec<Lease>, caller: &Caller, now: Timestamp) -> Self {
         leases.sort_by_key(|lease| Reverse(lease.granted_at));
         let more = leases.len().saturating_sub(MOST);
         Self { rows: leases.into_iter().take(MOST).map(|lease| Row::new(lease, caller, now)).collect(), more }

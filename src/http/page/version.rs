@@ -19,8 +19,10 @@ use super::super::extract::Segments;
 use super::super::work::{Wanted, blocking};
 use super::super::{Answer, Face};
 use super::Frame;
+use super::leases::Leases;
 use super::plots::{self, Plot};
 use super::timeline::{Item, Published};
+use crate::config::Role;
 use crate::daemon::Comparisons;
 use crate::text::rows;
 use asat_wire::{Diff, DiffLine, Side, TableDiff};
@@ -38,7 +40,10 @@ const DRAWN_TABLES: usize = 4;
 #[template(path = "version.html")]
 struct Page {
     frame: Frame,
+    may_publish: bool,
+    may_administer: bool,
     item: Item,
+    leases: Leases,
     full: String,
     before: Option<String>,
     after: Option<String>,
@@ -97,6 +102,9 @@ pub(super) async fn show(
         (version.cut_at.unwrap_or(now), version.cut_at.map(crate::text::absolute).unwrap_or_default());
     let tools = tools(&id, before.as_ref(), version.path.as_deref());
     let page = Page {
+        may_publish: caller.role >= Role::Publish && face.machine.follows().config().is_none(),
+        may_administer: caller.role >= Role::Admin,
+        leases: Leases::of_version(&face, &caller, &id, now),
         frame: Frame::of(&caller, signed_in),
         older: version.publication_count.saturating_sub(version.publications.len().min(MOST_PUBLISHED)),
         published: version
@@ -253,6 +261,10 @@ fn tools(id: &VersionId, before: Option<&VersionId>, path: Option<&str>) -> Vec<
         }
         None => tools.push(("Open it, and see its path", format!("asat open {id}"))),
     }
+    tools.push((
+        "Run a command on it, which is open as long as that runs",
+        format!("asat exec {id} -- sqlite3 -readonly {{}}"),
+    ));
     if let Some(before) = before {
         tools.push(("All rows that changed", format!("asat diff {before} {id} --rows")));
     }

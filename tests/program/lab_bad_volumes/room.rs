@@ -1,6 +1,6 @@
-//! No room for a snapshot, in the group or in the pool; and a trim that is not to be had.
+//! No room for a snapshot, in the group, in its metadata area or in the pool; and a trim that is not to be had.
 
-use crate::lab::in_lab;
+use crate::lab::{in_lab, wait_until};
 use crate::lab_bad_volumes::site::{Site, lab};
 
 /// A guard that only looks: it would make room by itself, and drop what these tests keep.
@@ -35,13 +35,71 @@ fn lab_a_group_without_room_refuses_until_there_is_some() {
     });
 }
 
-/// Types what the document says of a pool that is full, with this machine's names.
-fn give_room_by_the_document(site: &Site<'_>) {
+/// Gives the volume `hog` so many tags that of the group's metadata area no more than so many bytes are free.
+fn fill_metadata_area(site: &Site<'_>, free: u64) {
+    loop {
+        let tags = (metadata_area_free(site).saturating_sub(free) / 900).min(100);
+        if tags == 0 {
+            return;
+        }
+        let names = (0..tags).map(|tag| format!("{:x>880}", format!("{}_{tag}_", metadata_area_free(site))));
+        let options: Vec<String> = names.flat_map(|name| ["--addtag".to_owned(), name]).collect();
+        let mut arguments = vec!["-q", "vg/hog"];
+        arguments.extend(options.iter().map(String::as_str));
+        site.run("lvchange", &arguments);
+    }
+}
+
+/// How many bytes are free of the group's metadata area.
+fn metadata_area_free(site: &Site<'_>) -> u64 {
+    let free = ["--noheadings", "--units", "b", "--nosuffix", "-o", "vg_mda_free", "vg"];
+    site.run("vgs", &free).trim().parse().unwrap()
+}
+
+#[test]
+fn lab_a_metadata_area_is_never_filled_by_snapshots() {
+    in_lab(lab(2, "320M"), |machine| {
+        let disk = machine.disks[0].to_str().unwrap();
+        machine.run("pvcreate", &["-q", "--metadatasize", "64k", "--dataalignment", "64k", disk]);
+        let mut site = Site::thin(machine, "128M", "100M");
+        site.restart_with("backend = \"lvm-thin\"\nkeep_snapshots = 20");
+        site.run("lvcreate", &["-q", "-L", "4M", "-n", "hog", "vg"]);
+        fill_metadata_area(&site, 20 << 10);
+        // Some fit. Then the oldest that is in the archive gives way to each new one.
+        for _ in 0..8 {
+            site.write(64);
+            site.publish();
+            wait_until("all is in the archive", || site.is_archived());
+        }
+        let free = metadata_area_free(&site);
+        assert!((12 << 10..19 << 10).contains(&free), "{free} bytes are free");
+        let snapshots = site.run("lvs", &["--noheadings", "-o", "lv_name", "-S", "origin=data", "vg"]);
+        assert!((2..8).contains(&snapshots.lines().count()), "{snapshots}");
+
+        // If nothing can give way, the publication is refused, and what must be extended still can be.
+        ONLY_LOOK.clone_into(&mut site.world.config);
+        fill_metadata_area(&site, 2 << 10);
+        site.restart_with("backend = \"lvm-thin\"");
+        site.settle();
+        site.write(64);
+        site.refused(
+            507,
+            "storage_full",
+            &["metadata area of the volume group vg is nearly full", "docs/recover.md"],
+        );
+        site.run("lvextend", &["-q", "-L", "+4M", "vg/pool"]);
+        give_room_by_the_document(&site, "The metadata area of the volume group is full");
+        site.check_that_all_is_well();
+    });
+}
+
+/// Types what a section of the document says, with this machine's names.
+fn give_room_by_the_document(site: &Site<'_>, section: &str) {
     let recover = include_str!("../../../docs/recover.md");
-    let (_, section) = recover.split_once("\n## The pool is full\n").unwrap();
+    let (_, section) = recover.split_once(&format!("\n## {section}\n")).unwrap();
     let commands = section.split("\n```text\n").nth(1).unwrap().split("\n```").next().unwrap();
-    let disk = site.machine.disks[1].to_str().unwrap();
-    let names = [("GROUP", "vg"), ("/dev/DISK", disk), ("POOL", "pool"), ("10G", "64M")];
+    let [old, disk] = [0, 1].map(|nth| site.machine.disks[nth].to_str().unwrap());
+    let names = [("GROUP", "vg"), ("/dev/DISK", disk), ("/dev/OLD", old), ("POOL", "pool"), ("10G", "64M")];
     let commands = names.iter().fold(commands.to_owned(), |text, (name, here)| text.replace(name, here));
     assert_eq!(commands.lines().count(), 2, "{commands}");
     site.run("sh", &["-euc", &commands]);
@@ -74,7 +132,7 @@ fn lab_a_pool_without_room_refuses_until_there_is_some() {
         site.write(64);
         let said = ["thin pool vg/pool is too full", "% of its data space", "lvextend --size"];
         site.refused(507, "storage_full", &said);
-        give_room_by_the_document(&site);
+        give_room_by_the_document(&site, "The pool is full");
         site.publish();
         site.settle();
         site.run("lvremove", &["-q", "--yes", "vg/other"]);

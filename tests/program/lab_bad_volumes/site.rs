@@ -233,6 +233,11 @@ impl<'a> Site<'a> {
         Some(thin["name"].as_str().unwrap().to_owned())
     }
 
+    /// Whether every version is in the archive.
+    pub fn is_archived(&self) -> bool {
+        self.versions().iter().all(|version| held(version).any(|holding| holding["kind"] == "archive"))
+    }
+
     /// Waits until everything is in the archive, and no volume of asat's is left but the one that may stay. The guard may
     /// take that one too, where the pool is small and the machine fast.
     pub fn settle(&mut self) {

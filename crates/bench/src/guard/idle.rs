@@ -7,9 +7,10 @@ use serde::Serialize;
 
 use super::at_peace;
 use crate::args::GuardArgs;
+use crate::ground::Ground;
 use crate::process::Daemon;
 use crate::site::Site;
-use crate::statistics::{float, over};
+use crate::statistics::{Spread, float, over};
 use crate::workload::{Book, Run};
 use crate::{Tell, api, failed};
 
@@ -39,41 +40,56 @@ pub(super) struct Both {
     pub(super) usual: Idle,
     /// With the shortest ticks, which are those beside snapshots with little headroom.
     pub(super) shortest: Idle,
+    /// Of the first and of the last tenth of the publications, in milliseconds.
+    pub(super) published: (Spread, Spread),
 }
 
-pub(super) async fn measure(site: &Site, args: &GuardArgs, tell: Tell<'_>) -> Result<Both, Problem> {
-    let (snapshots, keeping) =
-        (args.snapshots, format!("backend = \"lvm-classic\"\nkeep_snapshots = {}\n", args.snapshots));
+pub(super) async fn measure(
+    site: &Site,
+    ground: &Ground<'_>,
+    args: &GuardArgs,
+    tell: Tell<'_>,
+) -> Result<Both, Problem> {
+    let backend = if args.thin { "lvm-thin" } else { "lvm-classic" };
+    let keeping = format!("backend = \"{backend}\"\nkeep_snapshots = {}\n", args.snapshots);
     site.configure(&keeping)?;
     let daemon = site.start()?;
-    publish(site, snapshots, tell).await?;
-    let usual = rest(site, &daemon, args, tell).await?;
+    let published = publish(site, args.snapshots, tell).await?;
+    let usual = rest(site, (&daemon, ground), args, tell).await?;
     daemon.stop()?;
     site.configure(&format!("{keeping}[guard]\nlongest_tick = \"20ms\"\n"))?;
     let daemon = site.start()?;
-    let shortest = rest(site, &daemon, args, tell).await?;
+    let shortest = rest(site, (&daemon, ground), args, tell).await?;
     daemon.stop()?;
-    Ok(Both { usual, shortest })
+    Ok(Both { usual, shortest, published })
 }
 
-/// Publishes so many versions, each different from the one before it.
-async fn publish(site: &Site, snapshots: u32, tell: Tell<'_>) -> Result<(), Problem> {
-    let mut book = Book::open(&site.store)?;
+/// Publishes so many versions, each different from the one before it; answers how long the first and the last tenth took.
+async fn publish(site: &Site, snapshots: u32, tell: Tell<'_>) -> Result<(Spread, Spread), Problem> {
+    let (mut book, mut took_ms) = (Book::open(&site.store)?, Vec::new());
     for number in 1..=snapshots {
         book.value_anew(&Run::new(number, 10))?;
-        api::publish(site, &format!("snapshot {number}")).await?;
+        took_ms.push(api::publish(site, &format!("snapshot {number}")).await?.1);
         if number % 10 == 0 {
             tell(&format!("{number} of {snapshots} snapshots"));
         }
     }
-    Ok(())
+    let tenth = took_ms.len().div_ceil(10);
+    let last = took_ms.len() - tenth;
+    let spread = |part: Option<&[f64]>| Spread::of(part.unwrap_or_default());
+    Ok((spread(took_ms.get(..tenth)), spread(took_ms.get(last..))))
 }
 
 /// Lets the guard alone for a while.
-async fn rest(site: &Site, daemon: &Daemon, args: &GuardArgs, tell: Tell<'_>) -> Result<Idle, Problem> {
+async fn rest(
+    site: &Site,
+    (daemon, ground): (&Daemon, &Ground<'_>),
+    args: &GuardArgs,
+    tell: Tell<'_>,
+) -> Result<Idle, Problem> {
     tokio::time::sleep(REST).await;
     let before = at_peace(site).await?;
-    let snapshots = before.targets.iter().filter(|target| target.kind == "snapshot").count();
+    let snapshots = ground.volumes()?.iter().filter(|volume| volume.origin.is_some()).count();
     if u32::try_from(snapshots) != Ok(args.snapshots) {
         return Err(failed("measure an idle guard", format!("there are {snapshots} snapshots")));
     }

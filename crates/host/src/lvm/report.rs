@@ -71,8 +71,8 @@ pub struct VolumeGroup {
     pub extents: Extents,
     /// How many are free.
     pub free: Extents,
-    /// How much room is left for LVM's own records: each volume takes some.
-    pub records_free: Bytes,
+    /// What is free of its metadata area, in which LVM describes each volume. If it is full, no volume can be made or extended.
+    pub metadata_free: Bytes,
     /// Whether it can be changed.
     pub writable: bool,
     /// Whether a physical volume is missing.
@@ -236,7 +236,7 @@ fn group(row: &rows::Row) -> Result<VolumeGroup, String> {
             .and_then(|size| if size.0 > 0 { Ok(size) } else { Err(row.wrong("vg_extent_size")) })?,
         extents: row.number("vg_extent_count").map(Extents)?,
         free: row.number("vg_free_count").map(Extents)?,
-        records_free: row.bytes("vg_mda_free")?,
+        metadata_free: row.bytes("vg_mda_free")?,
         writable: flag(0)? == b'w',
         exported: flag(2)? != b'-',
         partial: flag(3)? != b'-',

@@ -23,6 +23,8 @@ use asat_core::register::Register;
 use asat_core::snapshot::{BackendKind, Origin, Snapshot};
 use asat_core::{Code, Problem, StoreName, VersionId};
 use asat_host::clones::Unchanged;
+use asat_host::lvm::report::Uuid;
+use asat_host::lvm::units::Bytes;
 use asat_host::volume::{self, OnLvm, StoreLocation};
 use asat_host::worker::Still;
 use asat_host::{machine, mounts};
@@ -54,6 +56,8 @@ pub(in crate::daemon) struct LvmSnapshots {
     /// What the guard wants of new snapshots.
     advice: Mutex<VolumeAdvice>,
     rates: WriteRates,
+    /// What LVM said last of how much is free of each group's metadata area.
+    metadata_free: Mutex<BTreeMap<Uuid, Bytes>>,
 }
 
 impl LvmSnapshots {
@@ -61,7 +65,8 @@ impl LvmSnapshots {
         let unholdable = unholdable(&grounds);
         let (growing, advice, rates) =
             (ArcSwap::from_pointee(growing(config)), Mutex::default(), WriteRates::default());
-        Self { volumes, grounds, unholdable, growing, advice, rates }
+        let metadata_free = Mutex::default();
+        Self { volumes, grounds, unholdable, growing, advice, rates, metadata_free }
     }
 
     pub(super) fn volumes(&self) -> &Volumes {

@@ -176,7 +176,9 @@ async function send(dialog, form) {
     } else {
       const code = document.createElement("code");
       code.textContent = done.path;
-      outcome.replaceChildren("It is open at ", code);
+      const copy = document.createElement("button");
+      Object.assign(copy, { type: "button", className: "copy", textContent: "Copy" }).dataset.copy = "";
+      outcome.replaceChildren("It is open at ", code, " ", copy);
     }
     refresh();
   } catch (error) {
@@ -197,11 +199,32 @@ async function act(method, path, body, done) {
   }
 }
 
+/// Copies what stands before a button. A page that came over plain HTTP may not write to the clipboard: what is selected there is copied as by hand.
+async function copy(button) {
+  const code = button.previousElementSibling;
+  const text = code.textContent.trim();
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    getSelection().selectAllChildren(code);
+    if (!document.execCommand("copy")) return tell(button, "Selected: copy it by keyboard");
+  }
+  tell(button, "Copied");
+}
+
+/// Says on a button for a moment what came of it.
+function tell(button, text) {
+  const label = button.firstChild;
+  label.textContent = text;
+  setTimeout(() => (label.textContent = "Copy"), 3000);
+}
+
 document.addEventListener("click", (event) => {
   const button = event.target.closest("button");
   if (!button) return;
   const { dialog, unpin, acknowledge } = button.dataset;
   if (dialog) openDialog(button);
+  else if ("copy" in button.dataset) copy(button);
   else if ("close" in button.dataset) button.closest("dialog").close();
   else if (unpin) act("DELETE", path(unpin, "pin"), undefined, `${unpin}: not pinned any more.`);
   else if (acknowledge) act("POST", "/v1/capacity/alarms/acknowledge", { key: acknowledge }, `${acknowledge}: known.`);

@@ -32,6 +32,8 @@ pub enum Refusal {
     },
     /// The thin pool's data or metadata is filled beyond what LVM allows for a new volume.
     PoolFull,
+    /// The group's metadata area, in which LVM describes its volumes, is full.
+    MetadataFull,
     /// The volume is mounted, or somebody has it open.
     InUse,
     /// The volume must not be active for this.
@@ -50,7 +52,7 @@ pub enum Refusal {
 
 /// Words and what they mean. The first that are found count: LVM goes on to tell consequences, so causes
 /// stand first.
-const WORDS: [(&str, Refusal); 33] = [
+const WORDS: [(&str, Refusal); 34] = [
     ("Manual intervention required", Refusal::HalfDone),
     ("Failed to suspend", Refusal::HalfDone),
     ("Failed to resume", Refusal::HalfDone),
@@ -67,7 +69,8 @@ const WORDS: [(&str, Refusal); 33] = [
     ("Insufficient free space", Refusal::NoRoom { needed: None, available: None }),
     ("insufficient free space", Refusal::NoRoom { needed: None, available: None }),
     ("Insufficient suitable", Refusal::NoRoom { needed: None, available: None }),
-    ("VG metadata too large", Refusal::NoRoom { needed: None, available: None }),
+    ("VG metadata too large", Refusal::MetadataFull),
+    ("exceeds maximum metadata size", Refusal::MetadataFull),
     ("already exists in volume group", Refusal::AlreadyExists),
     ("Failed to find logical volume", Refusal::NoSuchVolume),
     ("not found in Volume group", Refusal::NoSuchVolume),
@@ -134,6 +137,10 @@ impl Refusal {
                 (Code::StorageFull, "add a physical volume to the group (vgextend), or retire versions")
             }
             Self::PoolFull => (Code::StorageFull, "extend the thin pool (lvextend), or retire versions"),
+            Self::MetadataFull => (
+                Code::StorageFull,
+                "remove volumes of the group that nobody needs, or give it a larger metadata area (docs/recover.md)",
+            ),
             Self::InUse => (Code::InUse, "see who uses it: lsof, findmnt"),
             Self::Incomplete => (Code::Internal, "bring the missing disk back, then try again: pvs"),
             Self::NotSupported => (Code::Configuration, "choose another backend for the store"),

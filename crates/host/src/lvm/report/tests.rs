@@ -72,7 +72,7 @@ fn states_that_matter() {
 fn groups_and_physical_volumes() {
     let group = parse_groups(VGS).unwrap().remove(0);
     assert_eq!((group.extent_size, group.extents, group.free), (Bytes(4 << 20), Extents(510), Extents(440)));
-    assert_eq!(group.records_free, Bytes(513_024));
+    assert_eq!(group.metadata_free, Bytes(513_024));
     assert!(group.writable && !group.partial && !group.exported && !group.shared);
     let shared = parse_groups(&VGS.replace("wz--n-", "r-xpns")).unwrap().remove(0);
     assert!(!shared.writable && shared.partial && shared.exported && shared.shared);

@@ -6,19 +6,23 @@ use asat_core::{Code, Problem, VersionId};
 use asat_host::dm::target::{PoolState, Usage};
 use asat_host::lvm::Refusal;
 use asat_host::lvm::snapshots::Space;
-use asat_host::lvm::units::Extents;
+use asat_host::lvm::units::{Bytes, Extents};
 use asat_host::volume::{Backing, OnLvm};
 use bytesize::ByteSize;
 use jiff::Timestamp;
 
 use super::volumes::{Pool, Untaken, intended};
-use super::{LvmSnapshots, not_seen};
+use super::{LvmSnapshots, lock, not_seen};
 use crate::daemon::machine::cut::not_begun;
 
 /// What a snapshot leaves to those who write to the volumes of a pool: a twentieth of its data space, or this much if
 /// that is less. LVM takes snapshots of a pool until it is full, and from then on every block that is overwritten needs
 /// a new one: where there is none, the store's own writers wait, and fail after a minute.
 const LEFT_TO_WRITERS: u64 = 256 << 20;
+
+/// What a snapshot leaves free of a group's metadata area, where each takes about 1 KiB. When that is full, LVM neither extends a snapshot
+/// nor a pool. An extension takes some 200 bytes there.
+const LEFT_TO_LVM: Bytes = Bytes(16 << 10);
 
 impl LvmSnapshots {
     /// Removes what a command that did not end well may have left; where that cannot be done now, the failure says so.
@@ -59,6 +63,29 @@ impl LvmSnapshots {
         Err(pool_is_full(&of, id, origin, data, metadata))
     }
 
+    /// Refuses a snapshot in a group whose metadata area is nearly full. Where that cannot be told, LVM may decide.
+    pub(super) fn check_group(&self, id: &VersionId) -> Result<(), Problem> {
+        let Some(OnLvm { group, .. }) = self.grounds.get(&id.store) else { return Ok(()) };
+        let known = lock(&self.metadata_free).get(&group.uuid).copied();
+        if known.unwrap_or(group.metadata_free) >= LEFT_TO_LVM {
+            return Ok(());
+        }
+        // Volumes may have been removed since that was heard.
+        let Ok(now) = self.volumes.lvm().and_then(|lvm| Ok(lvm.group(&group.name)?)) else { return Ok(()) };
+        lock(&self.metadata_free).insert(now.uuid, now.metadata_free);
+        if now.metadata_free >= LEFT_TO_LVM {
+            return Ok(());
+        }
+        let detail = format!(
+            "the metadata area of the volume group {} is nearly full: {} are free, and {} stay free so that snapshots can be extended",
+            group.name,
+            shown(now.metadata_free.0),
+            shown(LEFT_TO_LVM.0),
+        );
+        let hint = "write a smaller store.keep_snapshots, or give the group a larger metadata area (docs/recover.md)";
+        Err(Problem::new(Code::StorageFull, detail, hint))
+    }
+
     /// Whether a thin snapshot can be had where there was no room for a classic one. LVM counts the extents before it
     /// makes anything.
     pub(super) fn may_be_thin(&self, id: &VersionId, origin: &Origin, untaken: &Untaken) -> bool {
@@ -75,7 +102,7 @@ impl LvmSnapshots {
                 let extent = self.grounds.get(&id.store)?.group.extent_size.0;
                 Some(needed.saturating_sub(available).saturating_mul(extent))
             }
-            Refusal::NoRoom { .. } | Refusal::PoolFull => Some(0),
+            Refusal::NoRoom { .. } | Refusal::PoolFull | Refusal::MetadataFull => Some(0),
             _ => None,
         }
     }

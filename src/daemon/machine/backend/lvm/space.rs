@@ -141,6 +141,7 @@ impl LvmSnapshots {
         let lvm = self.volumes.lvm()?;
         let ours: BTreeSet<_> = self.grounds.values().map(|ground| ground.group.uuid).collect();
         let found = lvm.groups()?;
+        *lock(&self.metadata_free) = found.iter().map(|group| (group.uuid, group.metadata_free)).collect();
         let groups = found.iter().filter(|group| ours.contains(&group.uuid)).map(group_seen).collect();
         let mut pools = BTreeMap::new();
         let pooled = |on: &&OnLvm| matches!(on.backing, Backing::Thin { .. });

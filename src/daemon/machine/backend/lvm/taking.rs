@@ -129,6 +129,7 @@ impl LvmSnapshots {
         origin: &Origin,
         state: &StillState,
     ) -> Result<Space, Problem> {
+        self.check_group(id)?;
         if origin.backend == BackendKind::LvmThin {
             return self.check_pool(id, origin).map(|()| Space::Pool);
         }

@@ -41,6 +41,17 @@ fn too_little_room() {
 }
 
 #[test]
+fn a_metadata_area_that_is_full() {
+    check(
+        5,
+        "  VG vg 1036 metadata on /dev/sda (521596 bytes) exceeds maximum metadata size (521472 bytes)
+  Failed to write VG vg.\n",
+        Refusal::MetadataFull,
+    );
+    check(5, "  VG metadata too large for circular buffer\n", Refusal::MetadataFull);
+}
+
+#[test]
 fn volumes_in_use_or_in_the_wrong_state() {
     check(5, "  Logical volume vg/asat_1 contains a filesystem in use.\n", Refusal::InUse);
     check(5, "  Logical volume vg/s2 in use.\n", Refusal::InUse);
