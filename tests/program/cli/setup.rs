@@ -127,9 +127,11 @@ fn what_is_found_in_a_rollback_mode_and_in_an_empty_file() {
 #[test]
 fn everything_is_on_one_screen() {
     let world = world();
-    let said = done(&world, &["status"]);
-    assert!(said.contains(": ok\n") && said.contains("never published"), "{said}");
-    assert!(said.contains("- report was never published\n    asat publish report --label LABEL\n"), "{said}");
+    let output = world.asat(&["status"]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(13), "{said}");
+    assert!(said.contains(": 1 thing needs attention\n"), "{said}");
+    assert!(said.contains("! report was never published\n    asat publish report --label LABEL\n"), "{said}");
     done(&world, &["publish"]);
     done(&world, &["open", "report@1"]);
     let said = done(&world, &["status"]);
@@ -190,7 +192,7 @@ fn a_token_is_shown_once_and_lets_its_bearer_in() {
     let address = log.split_whitespace().find(|word| word.starts_with("http://")).unwrap();
     let with_token = ["--server", address, "--token-file", &file_path];
     let code = |command: &[&str]| world.asat(&[command, &with_token].concat()).status.code();
-    assert_eq!((code(&["ls"]), code(&["status"]), code(&["publish"])), (Some(0), Some(0), Some(11)));
+    assert_eq!((code(&["ls"]), code(&["stores"]), code(&["publish"])), (Some(0), Some(0), Some(11)));
 }
 
 #[test]
