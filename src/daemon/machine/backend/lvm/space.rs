@@ -54,7 +54,12 @@ impl LvmSnapshots {
                 seen.origins.push(OriginSeen { id, group, written, may_hold });
             }
         }
-        let size = |volume: &String| machine::device_size(origins.get(volume)?.1);
+        // There may be hundreds of snapshots of one volume, and each size is a file of the kernel's to read.
+        let sizes: BTreeMap<&String, u64> = origins
+            .iter()
+            .filter_map(|(volume, (_, device))| Some((volume, machine::device_size(*device)?)))
+            .collect();
+        let size = |volume: &String| sizes.get(volume).copied();
         for (version, snapshot) in hot.iter().filter(|(_, s)| s.origin.backend == BackendKind::LvmClassic) {
             let most = size(&snapshot.origin.volume)
                 .map_or(u64::MAX, |bytes| sizing::most_needed(bytes, sizing::CHUNK));
@@ -76,7 +81,8 @@ impl LvmSnapshots {
         seen.pools = self.pools(hot, &mut written)?;
         for pool in &mut seen.pools {
             // Snapshots that were taken since are not in what LVM said.
-            let since = hot.iter().filter(|(version, _)| pool.versions.contains(version));
+            let thin = hot.iter().filter(|(_, s)| s.origin.backend == BackendKind::LvmThin);
+            let since = thin.filter(|(_, snapshot)| pool.origins.contains(&snapshot.origin.volume));
             let sizes = since.filter_map(|(_, snapshot)| size(&snapshot.origin.volume));
             let known = room.pools.get(&pool.id);
             pool.data_most = known.map_or(u64::MAX, |known| sizes.fold(known.most, u64::saturating_add));
