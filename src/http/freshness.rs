@@ -33,9 +33,9 @@ pub(super) fn problem(engine: &Engine, history: &History, now: Timestamp) -> Opt
         return expected.problem(store.as_str());
     }
     let is_young = now.duration_since(history.store.added_at) < DAYS_TO_PUBLISH;
-    let has_some = history.versions.headlines().next().is_some();
+    let was_published = history.published_at().is_some();
     let is_publisher = engine.policy().stores.contains_key(store);
-    (is_publisher && !has_some && !is_young).then(|| {
+    (is_publisher && !was_published && !is_young).then(|| {
         let hint = format!("publish it (asat publish {store}), or remove it from the configuration");
         Problem::new(Code::Late, format!("{store} was never published"), hint)
     })

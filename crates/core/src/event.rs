@@ -23,7 +23,8 @@ use crate::version::{Attributes, Lease, LeaseId, Publication, Store, Tag, Versio
 use crate::{By, Problem, SetName, StoreName, TagName, VersionId, VersionRef};
 
 pub use outcome::{
-    ArchiveFailure, Copied, Cut, CutFailure, Filed, Kept, Mended, Outcome, Remark, Repaired, Retired, SetCut,
+    ArchiveFailure, Copied, Cut, CutFailure, Filed, Kept, Lack, Mended, Outcome, Remark, Repaired, Retired,
+    SetCut,
 };
 pub use request::{Open, Publish, PublishSet, Restore};
 pub use survey::{Archived, Condition, Damaged, Described, Followed, Found, Recorded, Survey, Surveyed};

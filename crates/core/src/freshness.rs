@@ -33,7 +33,7 @@ pub enum Expectation {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ExpectationError {
     /// Its words are others.
-    #[error("{0:?} says nothing that can be expected")]
+    #[error("{0:?} is no time by which a store can be expected")]
     Words(String),
     /// A time of the day cannot be read.
     #[error("{0:?} is no time of the day from 00:00 to 23:59")]

@@ -83,6 +83,14 @@ pub struct Origin {
 }
 
 impl Origin {
+    /// Whether LVM describes a snapshot of it in the same metadata area as one of the other.
+    #[must_use]
+    pub fn shares_metadata_with(&self, other: &Self) -> bool {
+        let is_volume =
+            |origin: &Self| matches!(origin.backend, BackendKind::LvmClassic | BackendKind::LvmThin);
+        is_volume(self) && is_volume(other) && self.group == other.group
+    }
+
     /// Whether a snapshot of it takes its space from where one of the other does.
     #[must_use]
     pub fn shares_space_with(&self, other: &Self) -> bool {

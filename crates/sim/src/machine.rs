@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use asat_core::event::{
     ArchiveFailure, Archived, Condition, Copied, Cut, CutFailure, Described, Effect, EffectId, Filed, Kept,
-    Outcome, Repaired, Retired, Survey, Surveyed,
+    Lack, Outcome, Repaired, Retired, Survey, Surveyed,
 };
 use asat_core::register::{Headline, Register};
 use asat_core::retention::Weight;
@@ -222,7 +222,7 @@ impl Sim {
             }
             Fate::Works => {
                 let failure = refused(Code::StorageFull, "there is no room for a snapshot");
-                Err(CutFailure { lacks: Some(size.saturating_sub(self.world.free)), ..failure })
+                Err(CutFailure { lacks: Some(Lack::Bytes(size.saturating_sub(self.world.free))), ..failure })
             }
             Fate::Fails => Err(refused(Code::Internal, "made up")),
             Fate::Hangs { .. } => {

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 use asat_core::clock::{Anchor, Reading};
 use asat_core::event::{
-    Change, Cut, CutFailure, Effect, Event, Filed, Kept, Outcome, Publish, Reply, Retired, Survey,
+    Change, Cut, CutFailure, Effect, Event, Filed, Kept, Lack, Outcome, Publish, Reply, Retired, Survey,
 };
 use asat_core::guard::{GuardEntry, Outcome as Came, Rung};
 use asat_core::register::Register;
@@ -40,7 +40,7 @@ impl Group {
         let mut taken = self.taken.lock().unwrap();
         if taken.len() == 2 {
             let problem = Problem::new(Code::StorageFull, "the group is full", "");
-            return Err(CutFailure { problem, begun: false, left: None, lacks: Some(64) });
+            return Err(CutFailure { problem, begun: false, left: None, lacks: Some(Lack::Bytes(64)) });
         }
         taken.push(version.clone());
         let snapshot = Snapshot {

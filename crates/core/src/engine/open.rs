@@ -117,7 +117,11 @@ impl Engine {
             self.register.lease(id).filter(|lease| lease.version != *version && lease.expires_at > now)
         {
             let detail = format!("the lease {} is on {}, and not on {version}", id.0, other.version);
-            return Err(Problem::new(Code::UnknownLease, detail, format!("name it with {}", other.version)));
+            return Err(Problem::new(
+                Code::UnknownLease,
+                detail,
+                format!("name that version: {}", other.version),
+            ));
         }
         let lease =
             self.register.lease(id).filter(|lease| lease.version == *version && lease.expires_at > now);

@@ -137,9 +137,9 @@ impl Engine {
         id: &VersionId,
         failure: &CutFailure,
     ) -> Option<EffectId> {
-        let missing = failure.lacks.filter(|_| !failure.begun)?;
+        let lack = failure.lacks.filter(|_| !failure.begun)?;
         let cut = effect.cuts().into_iter().find(|(version, _)| *version == id);
-        self.free_space(draft, cut.and_then(|(version, origin)| Some((version, origin?)))?, missing)
+        self.free_space(draft, cut.and_then(|(version, origin)| Some((version, origin?)))?, lack)
     }
 
     /// Begins a version, and intends the cut that makes it.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::tiering::{is_being_dropped, lose, with_lost_snapshot, without_snapshot};
 use super::{Draft, Engine};
-use crate::event::{Answer, Effect, EffectId, Intent, Reply};
+use crate::event::{Answer, Effect, EffectId, Intent, Lack, Reply};
 use crate::guard::HotVersion;
 use crate::snapshot::{Origin, Snapshot};
 use crate::version::{State, Version};
@@ -63,14 +63,22 @@ impl Engine {
         &self,
         draft: &mut Draft<'_>,
         (wanted, origin): (&VersionId, &Origin),
-        missing: u64,
+        lack: Lack,
     ) -> Option<EffectId> {
-        // Of a thin snapshot it is not known what it gives back: one after another goes.
-        let (missing, gives) = (missing.max(1), |snapshot: &Snapshot| snapshot.bytes.max(1));
+        // What a thin snapshot gives back is not known, nor what any takes in the metadata area: one after another is dropped.
+        let (missing, is_counted) = match lack {
+            Lack::Bytes(missing) => (missing.max(1), true),
+            Lack::GroupMetadata => (1, false),
+        };
+        let gives = |snapshot: &Snapshot| if is_counted { snapshot.bytes.max(1) } else { 1 };
+        let shares = |snapshot: &Snapshot| match lack {
+            Lack::Bytes(_) => snapshot.origin.shares_space_with(origin),
+            Lack::GroupMetadata => snapshot.origin.shares_metadata_with(origin),
+        };
         let (mut freed, mut last) = (0_u64, None);
         for leaving in self.register.intents() {
             if let Effect::DropSnapshot { snapshot, .. } = &leaving.effect
-                && snapshot.origin.shares_space_with(origin)
+                && shares(snapshot)
             {
                 (freed, last) = (freed.saturating_add(gives(snapshot)), last.max(Some(leaving.id)));
             }
@@ -78,8 +86,7 @@ impl Engine {
         let mut kept: Vec<(Timestamp, &Version, &Snapshot)> = Vec::new();
         if self.policy.may_demote {
             let hot = self.moving().filter_map(|version| {
-                let snapshot =
-                    version.snapshot().filter(|snapshot| snapshot.origin.shares_space_with(origin))?;
+                let snapshot = version.snapshot().filter(|snapshot| shares(snapshot))?;
                 Some((version.content.as_ref()?.cut_at, version, snapshot))
             });
             kept.extend(hot.filter(|(_, version, _)| self.is_demotable(draft, version)));

@@ -88,8 +88,17 @@ pub struct CutFailure {
     pub begun: bool,
     /// A snapshot that could not be removed again.
     pub left: Option<Box<Snapshot>>,
-    /// Where there was no space for a snapshot: how many bytes were missing, or zero where that is not known.
-    pub lacks: Option<u64>,
+    /// What there was not enough of for a snapshot, if that is why.
+    pub lacks: Option<Lack>,
+}
+
+/// What there was not enough of for a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// So many bytes of space, or zero if that is not known.
+    Bytes(u64),
+    /// Room in the metadata area of the volume group, which all snapshots in the group share.
+    GroupMetadata,
 }
 
 /// A version whose pages have come into the archive.

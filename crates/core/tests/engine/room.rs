@@ -1,6 +1,6 @@
 //! A cut that finds no space: snapshots that are kept without need make room for it, the oldest first.
 
-use asat_core::event::{Answer, EffectId, Event};
+use asat_core::event::{Answer, EffectId, Event, Lack};
 use asat_core::retention::Retention;
 use asat_core::snapshot::{BackendKind, Origin};
 use asat_core::version::State;
@@ -39,6 +39,18 @@ fn pin(world: &mut World, version: &str) {
     let (reason, owner) = ("audit".to_owned(), None);
     let pin = Event::Pin { version: exactly(version), reason, owner, expires_at: None, hot: true };
     world.ask(&pin).unwrap();
+}
+
+#[test]
+fn all_volumes_of_a_group_share_its_metadata_area() {
+    for (lack, going) in [(Lack::GroupMetadata, "hot@1"), (Lack::Bytes(0), "hotter@1")] {
+        let mut world = kept(BackendKind::LvmThin);
+        world.write("hotter");
+        let cut = world.begin(&Event::publish(&"hotter".parse().unwrap()));
+        let answer = world.tell(&Event::Finished { effect: cut, outcome: World::lacking(lack) });
+        assert!(matches!(answer, Answer::Again(_)), "{answer:?}");
+        assert_eq!(world.open_effects(), [format!("drop snapshot of {going}")]);
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Publishing a set of stores: all of one instant, and all or none.
 
 use asat_core::audit::Action;
-use asat_core::event::{Answer, Cut, CutFailure, Event, Kept, Outcome, PublishSet, Reply, SetCut};
+use asat_core::event::{Answer, Cut, CutFailure, Event, Kept, Lack, Outcome, PublishSet, Reply, SetCut};
 use asat_core::query::Filter;
 use asat_core::retention::Retention;
 use asat_core::version::{Attributes, Publication, SetPublication, State};
@@ -242,7 +242,7 @@ fn a_set_that_finds_no_space_waits_for_snapshots_that_can_go() {
     let effect = world.begin(&World::publishing_set("all", None));
     let lacks =
         |lacks| Err(CutFailure { problem: trouble(Code::StorageFull), begun: false, left: None, lacks });
-    let cuts = vec![lacks(Some(1)), lacks(None)];
+    let cuts = vec![lacks(Some(Lack::Bytes(1))), lacks(None)];
     let outcome = Outcome::CutSet(Ok(SetCut { cut_at: world.now, cuts }));
     let answer = world.tell(&Event::Finished { effect, outcome });
     assert!(matches!(answer, Answer::Again(_)), "{answer:?}");

@@ -10,8 +10,8 @@ use asat_core::audit::Deed;
 use asat_core::check::CheckResult;
 use asat_core::event::{
     Answer, ArchiveFailure, Archived, Change, Condition, Copied, Cut, CutFailure, Damaged, Described, Effect,
-    EffectId, Event, Filed, Found, Kept, Mended, Open, Outcome, Publish, Repaired, Reply, Restore, Retired,
-    SetCut, SetMember, Survey, Surveyed,
+    EffectId, Event, Filed, Found, Kept, Lack, Mended, Open, Outcome, Publish, Repaired, Reply, Restore,
+    Retired, SetCut, SetMember, Survey, Surveyed,
 };
 use asat_core::harm::Finding;
 use asat_core::register::{Entry, Headline, Register};
@@ -821,8 +821,13 @@ impl World {
 
     /// A cut that found no space, and so many bytes missing.
     pub(crate) fn short_cut(missing: u64) -> Outcome {
+        Self::lacking(Lack::Bytes(missing))
+    }
+
+    /// A cut that was not made for want of that.
+    pub(crate) fn lacking(lack: Lack) -> Outcome {
         let problem = trouble(Code::StorageFull);
-        Outcome::Cut(Err(CutFailure { problem, begun: false, left: None, lacks: Some(missing) }))
+        Outcome::Cut(Err(CutFailure { problem, begun: false, left: None, lacks: Some(lack) }))
     }
 }
 

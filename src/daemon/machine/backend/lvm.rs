@@ -89,6 +89,7 @@ impl Backend for LvmSnapshots {
         self.check_advice(&id.store, origin)?;
         check_place(id, store, origin)?;
         self.volumes.check_ready()?;
+        self.learn_metadata(id);
         if store.trim
             && let Some(ground) = self.grounds.get(&id.store)
         {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use asat_core::event::{Condition, CutFailure, Found, Surveyed};
+use asat_core::event::{Condition, CutFailure, Found, Lack, Surveyed};
 use asat_core::register::Register;
 use asat_core::snapshot::{BackendKind, Origin, Snapshot};
 use asat_core::{Code, Problem, StoreName, VersionId};
@@ -114,7 +114,7 @@ impl Backend for Clones {
 
     fn refused(&self, problem: Problem) -> CutFailure {
         // What one clone gives back is not known: one after another is dropped.
-        let lacks = (problem.code == Code::StorageFull).then_some(0);
+        let lacks = (problem.code == Code::StorageFull).then_some(Lack::Bytes(0));
         CutFailure { lacks, ..not_begun(problem) }
     }
 

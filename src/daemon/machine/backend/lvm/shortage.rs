@@ -1,6 +1,6 @@
 //! Where LVM takes no snapshot: what is short, in numbers that a person can act on, and what is left.
 
-use asat_core::event::CutFailure;
+use asat_core::event::{CutFailure, Lack};
 use asat_core::snapshot::{BackendKind, Origin};
 use asat_core::{Code, Problem, VersionId};
 use asat_host::dm::target::{PoolState, Usage};
@@ -20,9 +20,11 @@ use crate::daemon::machine::cut::not_begun;
 /// a new one: where there is none, the store's own writers wait, and fail after a minute.
 const LEFT_TO_WRITERS: u64 = 256 << 20;
 
-/// What a snapshot leaves free of a group's metadata area, where each takes about 1 KiB. When that is full, LVM neither extends a snapshot
-/// nor a pool. An extension takes some 200 bytes there.
-const LEFT_TO_LVM: Bytes = Bytes(16 << 10);
+/// What a snapshot leaves free of a group's metadata area. When that is full, LVM neither extends a snapshot nor a pool. An extension takes some
+/// 200 bytes there.
+const LEFT_TO_LVM: Bytes = Bytes(8 << 10);
+/// A snapshot takes 1 to 4 KiB there: its tags say what the version is, with its note.
+const MOST_OF_ONE: u64 = 4 << 10;
 
 impl LvmSnapshots {
     /// Removes what a command that did not end well may have left; where that cannot be done now, the failure says so.
@@ -63,26 +65,37 @@ impl LvmSnapshots {
         Err(pool_is_full(&of, id, origin, data, metadata))
     }
 
-    /// Refuses a snapshot in a group whose metadata area is nearly full. Where that cannot be told, LVM may decide.
-    pub(super) fn check_group(&self, id: &VersionId) -> Result<(), Problem> {
-        let Some(OnLvm { group, .. }) = self.grounds.get(&id.store) else { return Ok(()) };
+    /// Has LVM say how much of a group's metadata area is free, if that may be little. This is done before the store is held. Where LVM cannot
+    /// say it, it may decide.
+    pub(super) fn learn_metadata(&self, id: &VersionId) {
+        let Some(OnLvm { group, .. }) = self.grounds.get(&id.store) else { return };
         let known = lock(&self.metadata_free).get(&group.uuid).copied();
         if known.unwrap_or(group.metadata_free) >= LEFT_TO_LVM {
-            return Ok(());
+            return;
         }
-        // Volumes may have been removed since that was heard.
-        let Ok(now) = self.volumes.lvm().and_then(|lvm| Ok(lvm.group(&group.name)?)) else { return Ok(()) };
-        lock(&self.metadata_free).insert(now.uuid, now.metadata_free);
-        if now.metadata_free >= LEFT_TO_LVM {
+        let said = self.volumes.lvm().and_then(|lvm| Ok(lvm.group(&group.name)?));
+        let free = said.map_or(Bytes(u64::MAX), |now| now.metadata_free);
+        lock(&self.metadata_free).insert(group.uuid, free);
+    }
+
+    /// Refuses a snapshot in a group whose metadata area is nearly full, and counts it in otherwise: several may be taken before LVM is asked
+    /// again.
+    pub(super) fn check_group(&self, id: &VersionId) -> Result<(), Problem> {
+        let Some(OnLvm { group, .. }) = self.grounds.get(&id.store) else { return Ok(()) };
+        let mut known = lock(&self.metadata_free);
+        let free = known.entry(group.uuid).or_insert(group.metadata_free);
+        if *free >= LEFT_TO_LVM {
+            free.0 = free.0.saturating_sub(MOST_OF_ONE);
             return Ok(());
         }
         let detail = format!(
             "the metadata area of the volume group {} is nearly full: {} are free, and {} stay free so that snapshots can be extended",
             group.name,
-            shown(now.metadata_free.0),
+            shown(free.0),
             shown(LEFT_TO_LVM.0),
         );
-        let hint = "write a smaller store.keep_snapshots, or give the group a larger metadata area (docs/recover.md)";
+        let hint =
+            "remove volumes that nobody needs, or give the group a larger metadata area (docs/recover.md)";
         Err(Problem::new(Code::StorageFull, detail, hint))
     }
 
@@ -95,14 +108,15 @@ impl LvmSnapshots {
         origin.backend == BackendKind::LvmClassic && on_thin && no_room
     }
 
-    /// How many bytes were missing where there was no room for a snapshot; zero where that is not known.
-    fn missing(&self, id: &VersionId, untaken: &Untaken) -> Option<u64> {
+    /// What was missing where there was no room for a snapshot.
+    fn missing(&self, id: &VersionId, untaken: &Untaken) -> Option<Lack> {
         match untaken.refusal? {
             Refusal::NoRoom { needed: Some(Extents(needed)), available: Some(Extents(available)) } => {
                 let extent = self.grounds.get(&id.store)?.group.extent_size.0;
-                Some(needed.saturating_sub(available).saturating_mul(extent))
+                Some(Lack::Bytes(needed.saturating_sub(available).saturating_mul(extent)))
             }
-            Refusal::NoRoom { .. } | Refusal::PoolFull | Refusal::MetadataFull => Some(0),
+            Refusal::NoRoom { .. } | Refusal::PoolFull => Some(Lack::Bytes(0)),
+            Refusal::MetadataFull => Some(Lack::GroupMetadata),
             _ => None,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use asat_core::event::CutFailure;
+use asat_core::event::{CutFailure, Lack};
 use asat_core::snapshot::{BackendKind, Origin, Snapshot};
 use asat_core::{Code, Problem, VersionId, boundary, sizing};
 use asat_host::lvm::Refusal;
@@ -75,9 +75,11 @@ impl LvmSnapshots {
         attempts: usize,
     ) -> Result<(Snapshot, Made, Duration), CutFailure> {
         let &SnapshotRequest { id, store, cut_at, .. } = request;
+        self.check_group(id)
+            .map_err(|problem| CutFailure { lacks: Some(Lack::GroupMetadata), ..not_begun(problem) })?;
         let space = self.space(request, origin, state).map_err(|problem| {
             // A pool that is nearly full.
-            let lacks = (problem.code == Code::StorageFull).then_some(0);
+            let lacks = (problem.code == Code::StorageFull).then_some(Lack::Bytes(0));
             CutFailure { lacks, ..not_begun(problem) }
         })?;
         boundary::pass("volumes: take");
@@ -129,7 +131,6 @@ impl LvmSnapshots {
         origin: &Origin,
         state: &StillState,
     ) -> Result<Space, Problem> {
-        self.check_group(id)?;
         if origin.backend == BackendKind::LvmThin {
             return self.check_pool(id, origin).map(|()| Space::Pool);
         }
