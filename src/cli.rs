@@ -10,6 +10,7 @@ mod audit;
 mod brake;
 mod capacity;
 mod clock;
+mod commands;
 mod completing;
 mod confirm;
 mod diff;
@@ -60,8 +61,8 @@ use asat_core::{Code, Problem, StoreName};
 use clap::Parser;
 
 use args::{
-    ArchiveArgs, ArchiveCommand, BackupArgs, Cli, Command, Globals, ImportArgs, RebuildArgs, RemoteArgs,
-    RemoteCommand, ServeArgs, TokenArgs, TokenCommand, UpgradeArgs,
+    ArchiveArgs, ArchiveCommand, BackupArgs, Cli, Command, Globals, ImportArgs, ManArgs, RebuildArgs,
+    RemoteArgs, RemoteCommand, ServeArgs, TokenArgs, TokenCommand, UpgradeArgs,
 };
 pub use exit::exit_code;
 use output::{Failure, Output};
@@ -140,7 +141,8 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<(), Failure> {
         Command::Doctor(args) => doctor::doctor(args, output),
         Command::Configuration(args) => document::configuration(args.markdown, output),
         Command::Completions(args) => document::completions(args.shell, output),
-        Command::Man(args) => document::manual(&args.dir, output),
+        Command::Man(ManArgs { dir: Some(dir), .. }) => document::manual(dir, output),
+        Command::Man(_) => output.raw(commands::markdown().as_bytes()),
         command => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|e| Problem::new(Code::Internal, e.to_string(), ""))?;
@@ -190,8 +192,8 @@ async fn ask_without_lease(
         Command::Ls(args) => versions::ls(args, client, output).await,
         Command::Show(args) => versions::show(args, client, output).await,
         Command::AsOf(args) => versions::as_of(args, client, output).await,
-        Command::Diff(args) => diff::diff(args, client, output).await,
-        Command::History(args) => history::history(args, client, output).await,
+        Command::Diff(args) => diff::diff(args, client, bars, output).await,
+        Command::History(args) => history::history(args, client, bars, output).await,
         Command::Sql(args) => sql::sql(args, client, output).await,
         Command::Close(args) => open::close(args, client, output).await,
         Command::Renew(args) => open::renew(args, client, output).await,
@@ -205,10 +207,10 @@ async fn ask_without_lease(
         Command::Status => status::status(client, output).await,
         Command::Stores => stores::stores(client, output).await,
         Command::Archive(ArchiveArgs { command: ArchiveCommand::Stats { store } }) => {
-            archive::archive(store.as_ref(), client, output).await
+            archive::archive(store.as_ref(), client, bars, output).await
         }
         Command::Remote(RemoteArgs { command }) => remote::ask(command, client, output).await,
-        Command::Retention(args) => retention::retention(args, client, output).await,
+        Command::Retention(args) => retention::retention(args, client, bars, output).await,
         Command::Verify(args) => stores::verify(args, client, bars, output).await,
         Command::Export(args) => export::export(args, client, bars, output).await,
         Command::Capacity(args) => capacity::capacity(args, client, output).await,

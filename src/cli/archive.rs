@@ -1,6 +1,7 @@
 //! `archive stats`: what the archives take, version by version. `archive upgrade`: what was taken over.
 
 use super::output::{Failure, Output};
+use super::progress::Bars;
 use super::{stores, table};
 use asat_core::StoreName;
 
@@ -11,6 +12,7 @@ use asat_wire::{ArchiveStats, Upgraded};
 pub(super) async fn archive(
     store: Option<&StoreName>,
     client: &Client,
+    bars: &Bars<'_>,
     output: &Output,
 ) -> Result<(), Failure> {
     let stores = match store {
@@ -18,7 +20,8 @@ pub(super) async fn archive(
         None => stores::every(client).await?,
     };
     for store in stores {
-        let stats: ArchiveStats = client.ask(&Request::get(&["stores", &store, "archive"]).long()).await?;
+        let request = Request::get(&["stores", &store, "archive"]).long();
+        let stats: ArchiveStats = bars.ask(&format!("reading the index of {store}"), &request).await?;
         output.answer(&stats, text)?;
     }
     Ok(())

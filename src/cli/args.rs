@@ -238,7 +238,7 @@ pub(super) struct RetireArgs {
     /// Say what would happen, and do nothing
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// Let its pages go at once, so that nobody can bring it back
+    /// Delete its pages at once, so that nobody can bring it back
     #[arg(long)]
     pub(super) now: bool,
     /// Do it without asking; needed if there is no terminal to ask on

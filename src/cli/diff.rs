@@ -10,13 +10,21 @@ use super::lines::Lines;
 use super::marks::{Mark, is_coloured};
 use super::output::{Failure, Output, Pieces};
 use super::pager::Pager;
+use super::progress::Bars;
 use super::table;
 use super::typed::Wanted;
 use crate::text::{clean, counted, rows};
 use asat_client::{Client, Request, Stream};
 use asat_wire::{Diff, DiffLine, Fields, SchemaChange, Side, TableDiff, Version, VersionList};
 
-pub(super) async fn diff(args: &DiffArgs, client: &Client, output: &Output) -> Result<(), Failure> {
+const COMPARING: &str = "comparing";
+
+pub(super) async fn diff(
+    args: &DiffArgs,
+    client: &Client,
+    bars: &Bars<'_>,
+    output: &Output,
+) -> Result<(), Failure> {
     let (from, to) = sides(args, client).await?;
     let sides = (from.as_str(), to.as_str());
     // Rows are not counted by other columns than the key.
@@ -26,10 +34,10 @@ pub(super) async fn diff(args: &DiffArgs, client: &Client, output: &Output) -> R
         None if has_rows && output.is_json() => {
             lines_as_they_are(args, sides, client, output, &mut differ).await
         }
-        None if has_rows => rows_for_people(args, sides, client, output, &mut differ).await,
-        None | Some(DiffFormat::Summary) => summary(args, sides, client, output, &mut differ).await,
+        None if has_rows => rows_for_people(args, sides, (client, bars), output, &mut differ).await,
+        None | Some(DiffFormat::Summary) => summary(args, sides, bars, output, &mut differ).await,
         Some(DiffFormat::Jsonl) => lines_as_they_are(args, sides, client, output, &mut differ).await,
-        Some(format) => formatted(args, sides, format, client, output, &mut differ).await,
+        Some(format) => formatted(args, sides, format, (client, bars), output, &mut differ).await,
     };
     match printed {
         // A reader who has seen enough of what differs knows that it does.
@@ -88,7 +96,7 @@ fn store(args: &DiffArgs) -> Result<Option<&StoreName>, Problem> {
     });
     match (stores.next(), stores.next()) {
         (Some(store), None) if args.as_of.is_empty() => {
-            let detail = format!("it is not said which versions of {store} are compared");
+            let detail = format!("no versions of {store} are named to be compared");
             let hint = format!("write {store}@latest, or {store} with --as-of TIME twice");
             Err(Problem::new(Code::Invalid, detail, hint))
         }
@@ -135,11 +143,11 @@ fn request(args: &DiffArgs, (from, to): (&str, &str), format: Option<&str>) -> R
 async fn summary(
     args: &DiffArgs,
     sides: (&str, &str),
-    client: &Client,
+    bars: &Bars<'_>,
     output: &Output,
     differ: &mut bool,
 ) -> Result<(), Failure> {
-    let diff: Diff = client.ask(&request(args, sides, None)).await?;
+    let diff: Diff = bars.ask(COMPARING, &request(args, sides, None)).await?;
     *differ = !diff.tables.is_empty();
     output.answer(&diff, told)
 }
@@ -207,11 +215,12 @@ async fn print(lines: &mut Differences, pieces: &mut Pieces<'_>, differ: &mut bo
 async fn rows_for_people(
     args: &DiffArgs,
     sides: (&str, &str),
-    client: &Client,
+    (client, bars): (&Client, &Bars<'_>),
     output: &Output,
     differ: &mut bool,
 ) -> Result<(), Failure> {
-    let mut lines = Differences::new(client.stream(&request(args, sides, Some("jsonl"))).await?);
+    let request = request(args, sides, Some("jsonl"));
+    let mut lines = Differences::new(bars.during(COMPARING, |_| false, client.stream(&request)).await?);
     let coloured = is_coloured();
     let mut pager = Pager::open(output);
     let mut table = None;
@@ -265,7 +274,7 @@ async fn formatted(
     args: &DiffArgs,
     sides: (&str, &str),
     format: DiffFormat,
-    client: &Client,
+    (client, bars): (&Client, &Bars<'_>),
     output: &Output,
     differ: &mut bool,
 ) -> Result<(), Failure> {
@@ -281,7 +290,7 @@ async fn formatted(
         return Err(Problem::new(Code::Invalid, "a changeset is no text for a terminal", hint).into());
     }
     // A page says something even if nothing differs.
-    let summary: Diff = client.ask(&request(args, sides, None)).await?;
+    let summary: Diff = bars.ask(COMPARING, &request(args, sides, None)).await?;
     *differ = !summary.tables.is_empty();
     let mut stream = client.stream(&request(args, sides, Some(name))).await?;
     while let Some(piece) = stream.next().await? {

@@ -58,7 +58,7 @@ fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
     with_commands(program).into_iter().map(page).collect()
 }
 
-fn with_commands(command: clap::Command) -> Vec<clap::Command> {
+pub(super) fn with_commands(command: clap::Command) -> Vec<clap::Command> {
     let told =
         command.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help");
     let below: Vec<clap::Command> = told.cloned().flat_map(with_commands).collect();

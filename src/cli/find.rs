@@ -24,7 +24,7 @@ pub(super) enum Moment<'a> {
 /// The version that is meant.
 ///
 /// # Errors
-/// [`Code::Invalid`] if it is not said which one; else what the daemon says.
+/// [`Code::Invalid`] if none is named; else what the daemon says.
 pub(super) async fn version(args: &FindArgs, client: &Client) -> Result<VersionArg, Problem> {
     let moment = args.as_of.map(Moment::At).or(args.business_date.map(Moment::BusinessDay));
     let moment = moment.or(args.label.as_deref().map(Moment::Label));
@@ -70,10 +70,8 @@ fn one_already(version: &VersionArg) -> Problem {
 
 fn not_said(wanted: Option<&Wanted>) -> Problem {
     let (detail, store) = match wanted {
-        Some(Wanted::Store(store)) => {
-            (format!("it is not said which version of {store} is meant"), store.as_str())
-        }
-        _ => ("it is not said which version is meant".to_owned(), "STORE"),
+        Some(Wanted::Store(store)) => (format!("no version of {store} is named"), store.as_str()),
+        _ => ("no version is named".to_owned(), "STORE"),
     };
     let hint =
         format!("{store}@latest is the newest; or add --as-of TIME, --business-date DAY or --label LABEL");

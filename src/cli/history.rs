@@ -6,17 +6,24 @@ use jiff::Timestamp;
 use super::args::{HistoryArgs, SqlArgs};
 use super::marks::{Mark, is_coloured};
 use super::output::{Failure, Output};
+use super::progress::Bars;
 use crate::text::{both, clean, rows};
 use asat_client::{Client, Request};
 use asat_wire::{RowChange, RowHistory};
 
 /// So many changes are asked for at a time.
 const PAGE: usize = 1000;
+const READING: &str = "reading versions";
 
-pub(super) async fn history(args: &HistoryArgs, client: &Client, output: &Output) -> Result<(), Failure> {
+pub(super) async fn history(
+    args: &HistoryArgs,
+    client: &Client,
+    bars: &Bars<'_>,
+    output: &Output,
+) -> Result<(), Failure> {
     let Some(key) = &args.key else { return of_all_rows(args, client, output).await };
     let wanted = if args.all { usize::MAX } else { usize::try_from(args.limit).unwrap_or(usize::MAX) };
-    let history = read(args, key, wanted, client).await?;
+    let history = read(args, key, wanted, bars).await?;
     output.answer(&history, |history| told(history, Timestamp::now()))
 }
 
@@ -31,7 +38,7 @@ async fn of_all_rows(args: &HistoryArgs, client: &Client, output: &Output) -> Re
 }
 
 /// Follows the cursors until enough changes are there, or no more.
-async fn read(args: &HistoryArgs, key: &str, wanted: usize, client: &Client) -> Result<RowHistory, Problem> {
+async fn read(args: &HistoryArgs, key: &str, wanted: usize, bars: &Bars<'_>) -> Result<RowHistory, Problem> {
     let path = ["stores", args.store.as_str(), "tables", &args.table, "rows", key, "history"];
     let page = |cursor: Option<&str>, missing: usize| {
         Request::get(&path)
@@ -40,12 +47,12 @@ async fn read(args: &HistoryArgs, key: &str, wanted: usize, client: &Client) -> 
             .query("cursor", cursor)
             .long()
     };
-    let mut history: RowHistory = client.ask(&page(None, wanted)).await?;
+    let mut history: RowHistory = bars.ask(READING, &page(None, wanted)).await?;
     while history.changes.len() < wanted
         && let Some(cursor) = history.next_cursor.take()
     {
         let missing = wanted - history.changes.len();
-        let more: RowHistory = client.ask(&page(Some(&cursor), missing)).await?;
+        let more: RowHistory = bars.ask(READING, &page(Some(&cursor), missing)).await?;
         history.changes.extend(more.changes);
         history.next_cursor = more.next_cursor;
     }

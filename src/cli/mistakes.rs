@@ -30,10 +30,11 @@ const OTHER_WORDS: [(&[&str], &str); 12] = [
 ];
 
 /// What options of other programs are called here, and of which commands; of all if none is named.
-const OTHER_OPTIONS: [(&[&str], &[&str], &str); 9] = [
-    (&["--since", "--after"], &[], "write --from TIME"),
+const OTHER_OPTIONS: [(&[&str], &[&str], &str); 10] = [
+    (&["--since", "--after"], &["ls", "audit"], "write --from TIME"),
     (&["--until", "--before"], &["ls", "audit"], "write --to TIME"),
-    (&["--date", "--day"], &[], "write --business-date DAY; for a time, --as-of TIME"),
+    (&["--date", "--day"], &["open", "exec"], "write --business-date DAY; for a time, --as-of TIME"),
+    (&["--date", "--day"], &["ls", "publish"], "write --business-date DAY"),
     (&["--format"], &["ls", "show", "status", "stores", "audit", "leases"], "write --json"),
     (&["--output", "-o"], &["export", "diff"], "write --to FILE"),
     (&["--message", "-m"], &["publish"], "write --label LABEL, or --note TEXT"),
@@ -90,7 +91,10 @@ pub(super) fn without_tips(rendered: &str, has_hint: bool) -> String {
         let is_tip = paragraph.contains("tip:");
         !is_tip || !(has_hint || paragraph.contains(" as a value, use"))
     };
-    rendered.split("\n\n").filter(is_kept).collect::<Vec<_>>().join("\n\n")
+    // The first paragraph is the mistake, and may quote anything.
+    let mut paragraphs = rendered.split("\n\n");
+    let first = paragraphs.next();
+    first.into_iter().chain(paragraphs.filter(is_kept)).collect::<Vec<_>>().join("\n\n")
 }
 
 /// What to type instead, if that can be told.
@@ -179,6 +183,7 @@ fn unknown(argument: &str, said: &str) -> Option<String> {
 /// What was probably meant by a word that a command takes no more of.
 fn one_too_many(word: &str, command: &str) -> Option<String> {
     let day = || Some(format!("write --as-of {word}, or --business-date {word}"));
+    let word = if word.contains(' ') { &format!("'{word}'") } else { word };
     let now = Timestamp::now();
     match command {
         "open" if word.contains('@') => Some("one version is opened at a time".to_owned()),
@@ -341,6 +346,8 @@ mod tests {
             ("tag report", Some("asat tag --list STORE lists the tags of a store")),
             ("pin report@1 --reason x --until 30d", Some("write +30d for in so long")),
             ("ls --since yesterday", Some("write --from TIME")),
+            ("events --since yesterday", None),
+            ("publish report --date 2026-11-30", Some("write --business-date DAY")),
             ("ls --format json", Some("write --json")),
             ("open report --date 2026-11-30", Some("write --business-date DAY; for a time, --as-of TIME")),
             ("open report --version 1", Some("write a version as STORE@NUMBER")),

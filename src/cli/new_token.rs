@@ -126,7 +126,7 @@ fn what_to_do(made: &Made) -> String {
         ),
     };
     text.push_str(
-        "It counts after: systemctl reload asat, or kill -HUP and the number of the daemon's process",
+        "It takes effect when the daemon reads its configuration again: systemctl reload asat, or kill -HUP PID",
     );
     text
 }

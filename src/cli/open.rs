@@ -43,7 +43,7 @@ pub(super) async fn open(
 /// Finds a version and leases it. If a signal comes meanwhile, a lease that is granted all the same is given back.
 ///
 /// # Errors
-/// What the daemon says; that it is not said which version is meant; or that a signal came.
+/// What the daemon says; that no version is named; or that a signal came.
 pub(super) async fn lease(
     find: &FindArgs,
     (holder, ttl_seconds): (Option<&str>, u32),

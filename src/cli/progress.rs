@@ -7,7 +7,9 @@ use std::convert::Infallible;
 use std::io::IsTerminal;
 use std::time::Duration;
 
+use asat_core::Problem;
 use indicatif::{ProgressBar, ProgressStyle};
+use serde::de::DeserializeOwned;
 
 use crate::text::clean;
 use asat_client::sse::Parser;
@@ -55,6 +57,14 @@ impl<'a> Bars<'a> {
             result = work => result,
             never = watch => match never {},
         }
+    }
+
+    /// Waits for an answer whose progress is not told, and meanwhile shows for how long.
+    pub(super) async fn ask<T>(&self, what: &str, request: &Request) -> Result<T, Problem>
+    where
+        T: DeserializeOwned,
+    {
+        self.during(what, |_| false, self.client.ask(request)).await
     }
 
     /// A bar that counts bytes.

@@ -6,19 +6,25 @@ use asat_core::{Code, Problem, StoreName};
 
 use super::args::{PlanArgs, RetentionArgs, RetentionCommand};
 use super::output::{Failure, Output};
+use super::progress::Bars;
 use super::{stores, table};
 use crate::config::Config;
 use crate::text::{clean, counted, size};
 use asat_client::{Client, Request};
 use asat_wire::{RetentionPlan, RetentionRules, RetentionVerdict};
 
-pub(super) async fn retention(args: &RetentionArgs, client: &Client, output: &Output) -> Result<(), Failure> {
+pub(super) async fn retention(
+    args: &RetentionArgs,
+    client: &Client,
+    bars: &Bars<'_>,
+    output: &Output,
+) -> Result<(), Failure> {
     let RetentionCommand::Plan(args) = &args.command;
     let other = args.config.as_deref().map(Config::load).transpose()?;
     for store in names(args, other.as_ref(), client).await? {
         let rules = other.as_ref().map(|config| rules_in(config, &store)).transpose()?;
         let request = Request::get(&["stores", &store, "retention"]).query("rules", rules);
-        let plan: RetentionPlan = client.ask(&request.long()).await?;
+        let plan: RetentionPlan = bars.ask(&format!("planning for {store}"), &request.long()).await?;
         output.answer(&plan, |plan| text(plan, args.all))?;
     }
     Ok(())

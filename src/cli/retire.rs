@@ -97,7 +97,7 @@ fn about(version: &Version, is_newest: bool) -> String {
 fn until(version: &Version) -> String {
     match version.purge_after {
         Some(at) => format!("it can be brought back until {}", both(at, Timestamp::now())),
-        None => "its pages go at once, and nothing brings it back".to_owned(),
+        None => "its pages are deleted at once, and nothing brings it back".to_owned(),
     }
 }
 

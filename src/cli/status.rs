@@ -123,9 +123,14 @@ fn of_store(store: &Store) -> Vec<Step> {
         steps.push(wrong(format!("{name} cannot be published now"), "asat doctor"));
     } else if let Some(late) = late {
         steps.push(wrong(late.detail, &late.hint));
-    } else if store.configured && store.versions == 0 && store.followed.is_none() && store.failed.is_none() {
+    } else if store.configured
+        && store.versions == 0
+        && store.expected.is_none()
+        && store.followed.is_none()
+        && store.failed.is_none()
+    {
         let what = format!("asat publish {name} --label LABEL");
-        steps.push(wrong(format!("{name} was never published"), &what));
+        steps.push(wrong(format!("{name} has no version that can be read"), &what));
     }
     steps
 }

@@ -46,7 +46,7 @@ pub(super) struct FindParameters {
         (status = 404, description = "No such store, or no version is meant", body = ProblemBody),
         (status = 409, description = "The version of that moment was lost", body = ProblemBody),
         (status = 410, description = "The version of that moment was retired", body = ProblemBody),
-        (status = 422, description = "A time cannot be understood, or it is not said which one version is meant", body = ProblemBody),
+        (status = 422, description = "A time cannot be understood, or no version or several are named", body = ProblemBody),
     )
 )]
 pub(super) async fn find(
@@ -91,12 +91,12 @@ impl By {
             (None, None, Some(label)) => Ok(Self::Label(label.clone())),
             (None, None, None) => Err(Problem::new(
                 Code::Invalid,
-                "it is not said which version is meant",
+                "no version is named",
                 "add as_of, business_date or label; STORE@latest is the newest version",
             )),
             _ => Err(Problem::new(
                 Code::Invalid,
-                "it is said in several ways which version is meant",
+                "the version is named in several ways",
                 "write one of as_of, business_date and label",
             )),
         }

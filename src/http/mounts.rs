@@ -53,7 +53,7 @@ pub(super) async fn open(
         (status = 410, description = "The version was retired", body = ProblemBody),
         (status = 413, description = "The body is too large", body = ProblemBody),
         (status = 415, description = "The body is not JSON", body = ProblemBody),
-        (status = 422, description = "A value is not allowed, or it is not said which one version is meant", body = ProblemBody),
+        (status = 422, description = "A value is not allowed, or no version or several are named", body = ProblemBody),
         (status = 429, description = "As many leases are open as may be", body = ProblemBody),
         (status = 500, description = "Stored data is damaged", body = ProblemBody),
         (status = 503, description = "The daemon is stopping", body = ProblemBody),

@@ -21,7 +21,7 @@ pub(super) struct RetireParameters {
     /// Why; it stands in the audit trail.
     #[param(min_length = 1, max_length = 500, example = "published by mistake")]
     reason: Option<String>,
-    /// Whether its pages go at once, so that nobody can bring it back. It ends the grace of a version that was retired before, too.
+    /// Whether its pages are deleted at once, so that nobody can bring it back. It ends the grace of a version that was retired before, too.
     #[serde(default)]
     now: bool,
 }

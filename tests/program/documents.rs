@@ -45,6 +45,13 @@ fn run(folder: &Path, commands: &str) -> String {
 }
 
 #[test]
+fn the_document_of_all_commands_is_what_the_program_prints() {
+    let printed = run(Path::new("/"), "asat man --markdown");
+    let document = include_str!("../../docs/commands.md");
+    assert!(printed == document, "run: cargo run -- man --markdown > docs/commands.md");
+}
+
+#[test]
 fn the_document_of_all_keys_is_what_the_program_prints() {
     let printed = run(Path::new("/"), "asat configuration --markdown");
     assert!(printed == CONFIGURE, "run: cargo run -- configuration --markdown > docs/configure.md");

@@ -107,7 +107,7 @@ fn what_goes_wrong_is_an_exception_that_says_what_and_what_to_do() {
         ("wrong token", "unauthenticated", json!(401), "token"),
         ("forbidden", "forbidden", json!(403), "the role admin"),
         ("unknown store", "unknown_store", json!(404), "nothing"),
-        ("no moment", "invalid", json!(422), "not said which version"),
+        ("no moment", "invalid", json!(422), "no version is named"),
         ("a version and a moment", "malformed", json!(400), "report@1"),
         ("bad time", "invalid", json!(422), "last week"),
         ("no time zone", "ValueError", Value::Null, "no time zone"),

@@ -44,7 +44,7 @@ pub(in crate::cli) struct RetentionArgs {
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum RetentionCommand {
-    /// Show which versions go now, why, and what that gives back; nothing is changed
+    /// Show which versions the rules retire now, why, and what that gives back; nothing is changed
     Plan(PlanArgs),
 }
 

@@ -32,8 +32,11 @@ pub(in crate::cli) struct CompletionsArgs {
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ManArgs {
     /// The folder to write them to; it is made if it does not exist
-    #[arg(long)]
-    pub(in crate::cli) dir: PathBuf,
+    #[arg(long, required_unless_present = "markdown")]
+    pub(in crate::cli) dir: Option<PathBuf>,
+    /// Print one document of all commands instead, in Markdown
+    #[arg(long, conflicts_with = "dir")]
+    pub(in crate::cli) markdown: bool,
 }
 
 #[derive(Debug, Args)]

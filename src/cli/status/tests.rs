@@ -106,7 +106,7 @@ fn what_is_wrong_comes_with_what_to_do() {
         "alarms  2, of which 1 not acknowledged\n",
         "  ! no space\n    add a disk; then asat acknowledge 'group vg: short'\n",
         "  ! the machine's clock is doubted, and nothing ends by it\n    asat clock\n",
-        "  ! a was never published\n    asat publish a --label LABEL\n",
+        "  ! a has no version that can be read\n    asat publish a --label LABEL\n",
         "  ! b: no\\u{1b} answer\n    look\n",
         "  ! c cannot be published now\n    asat doctor\n",
         "b      b@12             2 hours ago  12        1.0 KiB  all stored\n",

@@ -11,7 +11,7 @@ use asat_rows::{Comparison, Format, Selection};
 use askama::Template;
 use axum::Extension;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 
 use super::super::access::{Caller, SignedIn};
@@ -27,6 +27,8 @@ use crate::daemon::Comparisons;
 use crate::text::rows;
 use asat_wire::{Diff, DiffLine, Side, TableDiff};
 
+/// What the page's script sends when it asks for the page again.
+const REFRESH: &str = "asat-refresh";
 /// Of so many tables the first rows are shown, and of each so many.
 const MOST_TABLES: usize = 10;
 const MOST_ROWS: u64 = 5;
@@ -85,6 +87,7 @@ pub(super) async fn show(
     State(face): State<Arc<Face>>,
     caller: Caller,
     Extension(signed_in): Extension<SignedIn>,
+    headers: HeaderMap,
     Segments(wanted): Segments<String>,
 ) -> Answer<Response> {
     let id = face.version_id(&wanted)?;
@@ -95,7 +98,11 @@ pub(super) async fn show(
         let history = engine.register().history(&id.store)?;
         (near(history, &id, true), near(history, &id, false), newest(history))
     };
-    let changes = changes(&face, &caller, before.as_ref(), &id).await;
+    // What it changed stays as it is: a page that is asked for again, to see what is new, has that already.
+    let changes = match headers.contains_key(REFRESH) {
+        true => Changes::default(),
+        false => changes(&face, &caller, before.as_ref(), &id).await,
+    };
     let (comparisons, store) = (Arc::clone(&face.comparisons), id.store.clone());
     let plots = face.work.run(move || Ok(drawn(&comparisons, &store, &newest))).await?;
     let (at, full) =

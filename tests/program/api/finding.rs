@@ -264,7 +264,7 @@ fn one_version_is_found_by_a_moment_a_business_day_or_a_label_in_the_words_of_th
         assert_eq!(found.json(), world.get(&format!("/versions/{id}")).json(), "{query}");
     }
     for (query, status, code, said) in [
-        ("", 422, "invalid", "not said which version"),
+        ("", 422, "invalid", "no version is named"),
         ("as_of=now&label=october", 422, "invalid", "several ways"),
         ("as_of=-7d&business_date=2026-11-30", 422, "invalid", "several ways"),
         ("as_of=-7d", 404, "before_first", "report"),

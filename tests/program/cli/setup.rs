@@ -131,7 +131,10 @@ fn everything_is_on_one_screen() {
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(13), "{said}");
     assert!(said.contains(": 1 thing needs attention\n"), "{said}");
-    assert!(said.contains("! report was never published\n    asat publish report --label LABEL\n"), "{said}");
+    assert!(
+        said.contains("! report has no version that can be read\n    asat publish report --label LABEL\n"),
+        "{said}"
+    );
     done(&world, &["publish"]);
     done(&world, &["open", "report@1"]);
     let said = done(&world, &["status"]);

@@ -103,7 +103,7 @@ fn what_watch_mode_cannot_go_by_is_refused_by_its_key() {
 fn what_cannot_be_expected_of_a_store_is_refused_with_what_can() {
     let folder = folder();
     for (expect, wrong) in [
-        ("daily", "says nothing that can be expected"),
+        ("daily", "is no time by which"),
         ("every day by 24:00", "is no time of the day"),
         ("every week by Fri 18:00", "is no day of the week"),
     ] {

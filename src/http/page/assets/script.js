@@ -49,7 +49,7 @@ async function refresh() {
   try {
     while (stale) {
       stale = false;
-      const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+      const answer = await fetch(location.href, { headers: { Accept: "text/html", "Asat-Refresh": "1" } });
       // Whoever is not signed in any more is shown how to be.
       if (answer.status === 401) return location.reload();
       if (answer.ok) takeOver(new DOMParser().parseFromString(await answer.text(), "text/html"));
