@@ -30,10 +30,10 @@ const MISTAKES: [Mistake; 48] = [
     ("as-of report", 3, "\"report\" is no time", "yesterday"),
     ("exec report@1 -- sqlite4 {}", 127, "cannot run sqlite4", "name a program in PATH"),
     // Something is left out, or is too much.
-    ("open report", 3, "which version of report", "report@latest is the newest"),
+    ("open report", 3, "no version of report is named", "report@latest is the newest"),
     ("show report", 2, "not a version", "report@latest is the newest version"),
     ("show 1", 2, "not a version", "STORE@1"),
-    ("diff report", 3, "which versions of report", "report with --as-of TIME twice"),
+    ("diff report", 3, "no versions of report are named", "report with --as-of TIME twice"),
     ("open report@1 --as-of yesterday", 3, "one version already", "write report@1 alone"),
     ("open report@1 report@2", 2, "'report@2'", "one version is opened at a time"),
     ("exec report@1 sqlite3 {}", 2, "'sqlite3'", "put -- before the command"),

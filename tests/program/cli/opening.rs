@@ -59,8 +59,8 @@ fn what_does_not_lead_to_one_version_opens_none() {
         (&["open", "report", "--label", "november"][..], 3, "invalid", "report@3, report@2"),
         (&["open", "report", "--label", "december"], 4, "unknown_version", "december"),
         (&["open", "report", "--as-of", "2020-01-01"], 4, "before_first", "report"),
-        (&["open", "report"], 3, "invalid", "which version of report"),
-        (&["open"], 3, "invalid", "which version"),
+        (&["open", "report"], 3, "invalid", "no version of report is named"),
+        (&["open"], 3, "invalid", "no version is named"),
         (&["open", "report@1", "--as-of", "now"], 3, "invalid", "one version already"),
     ] {
         let problem = refused(&world, arguments, exit_code, code);
