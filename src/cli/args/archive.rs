@@ -15,7 +15,7 @@ pub(in crate::cli) struct ArchiveArgs {
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum ArchiveCommand {
-    /// Show what each version takes, and what of it only that version needs
+    /// Show how much each version takes, and how much of that no other version needs
     Stats {
         /// The store; every store if left out
         store: Option<StoreName>,
